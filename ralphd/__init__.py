@@ -1,0 +1,3 @@
+"""ralphd: the overnight supervisor of Ralph loops."""
+
+__version__ = "0.1.0"
