@@ -68,6 +68,11 @@ class Doer:
             case actions.EndNight() | actions.SpawnRunner() | actions.Verify():
                 pass
 
+    def reassign(self, state: NightState) -> None:
+        """Write every loop's assignment again, after the configuration changed; a runner reads it at its next turn."""
+        for loop in state.loops.values():
+            self._assign(state, loop, loop.generation, loop.reset_to)
+
     def _order(self, state: NightState, loop: str, order: Order) -> None:
         self.world.folders.order(state.loops[loop].loop.folder, order)
 

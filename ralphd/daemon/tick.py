@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -131,6 +132,20 @@ class Night:
             trajectory=(known.trajectory if known else 0) if trajectory is None else trajectory,
             body=body,
         )
+
+    def finish(self, end: events.NightEnded) -> None:
+        """Write the night's last entry and return only when the journal has it."""
+        stored: list[Entry] = []
+        done = threading.Event()
+
+        def take(entries: list[Entry]) -> None:
+            stored.extend(entries)
+            done.set()
+
+        self.world.journal.submit([self._entry("", end)], then=take)
+        done.wait()
+        for entry in stored:
+            self.state.apply(entry)
 
     def note(self, kind: Kind, what: str, loop: str = "") -> None:
         """Record a typed end that nobody else reports."""
