@@ -74,8 +74,10 @@ def test_until_is_the_next_such_local_time(text, now, expected):
     assert until(text, now).isoformat() == expected
 
 
-MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2035, 1, 1))  # noqa: DTZ001 - hypothesis wants them naive
-   .map(lambda naive: naive.replace(tzinfo=UTC))
+MOMENTS = st.datetimes(
+    datetime(2020, 1, 1),  # noqa: DTZ001 - hypothesis wants it naive
+    datetime(2035, 1, 1),  # noqa: DTZ001 - same
+).map(lambda naive: naive.replace(tzinfo=UTC))
 
 
 @given(MOMENTS, st.integers(0, 23), st.integers(0, 59), st.sampled_from([BERLIN, NEW_YORK, LORD_HOWE, UTC]))
