@@ -9,8 +9,60 @@ from ralphd.demo.berlin52 import CITIES, OPTIMUM, distance, length
 # berlin52.opt.tour of TSPLIB, counted from 1 there
 PUBLISHED = [
     int(city) - 1
-    for city in """1 49 32 45 19 41 8 9 10 43 33 51 11 52 14 13 47 26 27 28 12 25 4 6 15 5 24 48 38 37 40 39 36 35 34 44 46
-    16 29 50 20 23 30 2 7 42 21 17 3 18 31 22""".split()
+    for city in [
+        "1",
+        "49",
+        "32",
+        "45",
+        "19",
+        "41",
+        "8",
+        "9",
+        "10",
+        "43",
+        "33",
+        "51",
+        "11",
+        "52",
+        "14",
+        "13",
+        "47",
+        "26",
+        "27",
+        "28",
+        "12",
+        "25",
+        "4",
+        "6",
+        "15",
+        "5",
+        "24",
+        "48",
+        "38",
+        "37",
+        "40",
+        "39",
+        "36",
+        "35",
+        "34",
+        "44",
+        "46",
+        "16",
+        "29",
+        "50",
+        "20",
+        "23",
+        "30",
+        "2",
+        "7",
+        "42",
+        "21",
+        "17",
+        "3",
+        "18",
+        "31",
+        "22",
+    ]
 ]
 
 
@@ -37,7 +89,7 @@ def one_tree(weights: list[float]) -> tuple[float, list[int]]:
     """The lightest 1-tree under city weights: its length less the weights, and how many legs each city has."""
     legs = [[distance(a, b) + weights[a] + weights[b] for b in range(52)] for a in range(52)]
     degrees, total = [0] * 52, -2 * sum(weights)
-    nearest = {city: 1 for city in range(2, 52)}
+    nearest = dict.fromkeys(range(2, 52), 1)
     while nearest:
         city = min(nearest, key=lambda c: legs[c][nearest[c]])
         parent = nearest.pop(city)

@@ -104,7 +104,7 @@ HOSTILE = {
     "nan": IDENTITY.replace("\n17\n", "\nnan\n").encode(),
     "fraction": IDENTITY.replace("\n17\n", "\n17.0\n").encode(),
     "underscore": IDENTITY.replace("\n17\n", "\n1_7\n").encode(),
-    "other digits": IDENTITY.replace("\n7\n", "\n٧\n").encode(),
+    "other digits": IDENTITY.replace("\n7\n", "\n\u0667\n").encode(),
     "score in the tour": b"length: 7542\n" + IDENTITY.encode(),
     "binary": bytes(range(256)),
     "nul": IDENTITY.encode() + b"\0",
