@@ -37,7 +37,7 @@ OPTIMUM = 7542
 PYTHON = f"{shlex.quote(sys.executable)} -I"
 GIT = "git -c user.name='ralphd demo' -c user.email=demo@ralphd.invalid -c commit.gpgsign=false"
 CALLS = 3  # searches in a session
-ROUNDS = 30  # restarts in a search: half a second on a laptop, so that four loops on two cores stay under 4 s
+ROUNDS = 20  # restarts in a search: 0.4 s alone, so that four loops on two cores stay well under 4 s
 CALL_CEILING_S = 10  # without a guard nobody else would end a call
 OUTPUT_READ_BYTES = 65_536
 PLAIN_TRAJECTORIES = 3  # the plan stays as it is while the troubles are met
