@@ -166,7 +166,16 @@ def test_a_compaction_gets_a_summary_and_the_story_goes_on() -> None:
         said(server, opening("/w/one", "s1", *replied("a")))
         plea = {"role": "user", "content": "Your task is to create a detailed summary of it"}
         assert "<summary>" in said(server, opening("/w/one", "s1", *replied("a"), *replied("b"), plea))
-        assert said(server, opening("/w/one", "s1")) == "c"
+        assert said(server, opening("/w/one", "s1", *replied("kept"))) == "c"
+
+
+def test_a_compaction_after_a_refusal_comes_back_to_the_same_turn() -> None:
+    with serving(only(say("a"), once(fault(400, "prompt is too long"), then=say("b")))) as server:
+        said(server, opening())
+        assert post(server, opening("/w/one", "s1", *replied("a")))[0] == 400
+        plea = {"role": "user", "content": "Your task is to create a detailed summary of it"}
+        said(server, opening("/w/one", "s1", *replied("a"), plea))
+        assert said(server, opening("/w/one", "s1", *replied("a"))) == "b"
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 529])

@@ -52,6 +52,11 @@ def test_the_bugs_share_no_test() -> None:
     assert all(bug.tests for bug in BUGS)
 
 
+def test_a_bug_and_its_fix_can_be_told_apart() -> None:
+    """Neither holds the other, or replacing would find the wrong one."""
+    assert not any(bug.broken in bug.fixed or bug.fixed in bug.broken for bug in BUGS)
+
+
 def test_the_repository_is_clean_and_the_same_every_time(project: Planted, tmp_path: os.PathLike[str]) -> None:
     state(project, ())
     assert planted.git(project.repo, "status", "--porcelain") == ""

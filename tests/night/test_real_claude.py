@@ -133,9 +133,21 @@ def test_the_reason_a_shell_prefix_prints_is_in_the_next_request(project: Plante
     wrapper = tmp_path / "wrapper"
     wrapper.write_text(WRAPPER)
     os.chmod(wrapper, stat.S_IRWXU)
-    with serving(in_loop(bash("sleep 100 && echo slept"), say("I see."))) as server:
+    with serving(in_loop(bash("echo the command itself"), say("I see."))) as server:
         run = drive(server, project.repo, tmp_path / "home", CLAUDE_CODE_SHELL_PREFIX=str(wrapper))
     assert run.status == 0
     told = next(request for request in server.seen() if request.turn == 1)
     assert told.news == "Exit code 124\nsome output\n[guard] tool call killed after 3 s: it ran past its limit"
     assert next(run.tool_results())["is_error"] is True
+
+
+def test_the_story_goes_on_after_compactions(project: Planted, tmp_path: Path) -> None:
+    """The window is pinned to its least, 100 000 tokens, at which the client compacts past 67 000."""
+    full = [using(bash(f"echo step {number}"), tokens_in=80_000) for number in range(2)]
+    with serving(in_loop(*full, *(bash(f"echo step {number}") for number in range(2, 6)), say("the end"))) as server:
+        run = drive(server, project.repo, tmp_path / "home", CLAUDE_CODE_AUTO_COMPACT_WINDOW="100000")
+    assert (run.status, run.events[-1]["result"]) == (0, "the end")
+    assert len(run.of("system", "compact_boundary")) == 2
+    assert [server.contains(f"step {number}") for number in range(6)] == [True] * 6
+    turns = [request.turn for request in server.seen() if request.kind == "main"]
+    assert turns == list(range(7))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
@@ -113,6 +115,17 @@ def bash(command: str, **more: Any) -> Answer:
     return call("Bash", command=command, **more)
 
 
+def overlong() -> Answer:
+    """A tool call without end. Not `sleep`: Claude Code refuses commands that start with one."""
+    return bash("tail -f /dev/null", timeout=600_000)
+
+
+def hog(mib: int = 4096, python: str = sys.executable) -> Answer:
+    """A tool call that fills memory MiB by MiB up to a bound, then waits for its end."""
+    fill = f"a = [b'x' * 2**20 for _ in range({mib})]; print('filled', len(a), 'MiB', flush=True); time.sleep(3600)"
+    return bash(f'{shlex.quote(python)} -c "import time; {fill}"', timeout=600_000)
+
+
 def read(file: str) -> Answer:
     """Reads a file, named relative to the working directory; Claude Code wants this before an edit."""
     return call("Read", file_path=_absolute(file))
@@ -207,16 +220,17 @@ class Story:
 class Stories:
     """One story per loop, told apart by where the client works; strangers get `otherwise`.
 
-    A story's key is a name of a folder in the client's working directory, or the last part of its branch.
+    A story's key is the name of a folder in the client's working directory (the innermost that is a key), or the
+    last part of its branch.
     """
 
     loops: Mapping[str, Script]
     otherwise: Script
 
     def answer(self, request: Request) -> Answer:
-        here = {*request.directory.split("/"), request.branch.rpartition("/")[2]}
-        found = next((story for key, story in self.loops.items() if key in here), self.otherwise)
-        return found.answer(request)
+        here = (*reversed(request.directory.split("/")), request.branch.rpartition("/")[2])
+        key = next((name for name in here if name in self.loops), None)
+        return (self.otherwise if key is None else self.loops[key]).answer(request)
 
 
 def story(*sessions: Session) -> Story:
@@ -233,7 +247,7 @@ def stories(loops: Mapping[str, Script] | None = None, otherwise: Script | None 
 
 BUILDERS: Mapping[str, Callable[..., Step]] = {
     builder.__name__: builder
-    for builder in (say, call, bash, read, edit, write, together, fault, reset, close, truncate, stall, malformed,
+    for builder in (say, call, bash, overlong, hog, read, edit, write, together, fault, reset, close, truncate, stall, malformed,
                     error_event, once, times)
 }  # fmt: skip
 

@@ -10,8 +10,8 @@ the conversation. The real Claude Code CLI (2.1.332) says in every request
 * a tool's result: a `tool_result` block, its `content` the very text the tool call printed.
 
 The loop is the working directory; sessions are numbered in it as they first appear. A request with as many
-model answers in it as the one before is the same turn again (a retry); any other number is the next turn, also a smaller one,
-as after a compaction. Sub-agents share their session's id and are not told apart.
+model answers in it as the one before is the same turn again (a retry); any other number is the next turn, and so
+is whatever comes after a compaction, unless the request before it was refused (a prompt too long). Sub-agents share their session's id and are not told apart.
 
 Run it as a program: `python tests/support/model_server.py --scenario FILE --port-file FILE --log FILE`.
 """
@@ -43,6 +43,7 @@ DIRECTORY = re.compile(r"[Ww]orking directory: (\S.*)")
 BRANCH = re.compile(r"Current branch: (\S+)")
 SESSION = re.compile(r"session_(?:id\W+)?([0-9a-f-]{36})")
 KEPT_REQUESTS = 2000  # about 40 KB of text each with Claude Code: a night of this size stays under 100 MB
+FORGOTTEN = -1  # answers in a conversation whose earlier part was compacted away: whatever comes is the next turn
 LAST_MESSAGES = 3  # a client may put notes of its own after the compaction prompt
 
 
@@ -56,6 +57,7 @@ class Progress:
     answers: int
     turn: int
     attempt: int = -1
+    refused: bool = False
 
 
 class Conversations:
@@ -67,11 +69,14 @@ class Conversations:
 
     def place(self, request: Request, answers: int) -> Request:
         """The request with its directory, branch, session, turn and attempt filled in."""
-        known = self._sessions.get(request.session_id)
+        asker = _asker(request)
+        known = self._sessions.get(asker)
         if known is None:
-            known = self._sessions[request.session_id] = self._start(request, answers)
+            known = self._sessions[asker] = self._start(request, answers)
         if request.kind == "main":
             _advance(known, answers)
+        elif request.kind == "compact" and not known.refused:
+            known.answers = FORGOTTEN
         return replace(
             request,
             directory=known.directory,
@@ -81,12 +86,21 @@ class Conversations:
             attempt=max(known.attempt, 0),
         )
 
+    def answered(self, request: Request, answer: Answer) -> None:
+        """Remembers whether a main request was refused: a compaction after that belongs to the same turn."""
+        if request.kind == "main":
+            self._sessions[_asker(request)].refused = isinstance(answer.fault, Refusal)
+
     def _start(self, request: Request, answers: int) -> Progress:
         session = self._started[request.directory]
         self._started[request.directory] += 1
         return Progress(
             directory=request.directory, branch=request.branch, session=session, answers=answers, turn=answers
         )
+
+
+def _asker(request: Request) -> str:
+    return request.session_id or request.directory
 
 
 def _advance(session: Progress, answers: int) -> None:
@@ -184,7 +198,13 @@ class ModelServer(ThreadingHTTPServer):
             self.requests.append(request)
             return request
 
-    def choose(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Answer:
+        answer = self._choose(request)
+        with self._lock:
+            self._conversations.answered(request, answer)
+        return answer
+
+    def _choose(self, request: Request) -> Answer:
         match request.kind:
             case "main":
                 return self.script.answer(request)
@@ -237,12 +257,20 @@ class Handler(BaseHTTPRequestHandler):
         if self._path().endswith("/count_tokens"):
             reply.send_json(200, {"input_tokens": max(1, len(raw) // 4)})
         elif self._path().endswith("/messages"):
-            self._answer(self.server.receive(self.path, json.loads(raw)))
+            self._messages(reply, raw)
         else:
             self._unknown(reply)
 
+    def _messages(self, reply: Reply, raw: bytes) -> None:
+        try:
+            body = json.loads(raw)
+        except ValueError as why:
+            reply.send_json(400, error_body(Refusal(status=400, message=f"not JSON: {why}"), 0))
+        else:
+            self._answer(self.server.receive(self.path, body))
+
     def _answer(self, request: Request) -> None:
-        answer = self.server.choose(request)
+        answer = self.server.answer(request)
         self.server.note(**_facts(request, answer))
         fault = answer.fault
         reply = Reply(self, fault if isinstance(fault, Breakage) else None, self.server.closing)

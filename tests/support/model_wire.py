@@ -198,7 +198,7 @@ class Reply:
     def _client_left(self) -> bool:
         connection = self.handler.connection
         try:
-            return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+            return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False
         except OSError:

@@ -59,7 +59,12 @@ def _bug(name: str, *, broken: str, fixed: str, tests: Sequence[str]) -> Bug:
 
 
 BUGS = (
-    _bug("tail", fixed="max(0, len(iterable) - n)", broken="len(iterable) - n", tests=["TailTests::test_sized_less"]),
+    _bug(
+        "tail",
+        fixed="islice(iterable, max(0, len(iterable) - n), None)",
+        broken="islice(iterable, len(iterable) - n, None)",
+        tests=["TailTests::test_sized_less"],
+    ),
     _bug(
         "roundrobin",
         fixed="range(len(iterables), 0, -1)",
