@@ -71,6 +71,16 @@ def test_the_verifier_is_one_shell_command(project: Planted) -> None:
     assert planted.read_report(os.path.join(project.repo, planted.REPORT)).passed == planted.expected_passed(())
 
 
+def test_the_cheat_gains_a_test_and_mends_nothing(project: Planted) -> None:
+    state(project, ())
+    cheat = planted.CHEAT
+    planted.replace_once(os.path.join(project.repo, cheat.file), cheat.honest, cheat.dishonest)
+    verdict = planted.verify(project.repo)
+    assert verdict.passed == planted.expected_passed((cheat.bug,))
+    planted.git(project.repo, "checkout", "-q", "--", "tests")
+    assert planted.verify(project.repo).passed == planted.expected_passed(())
+
+
 def test_a_bug_that_is_not_there_is_not_fixed_silently(project: Planted) -> None:
     state(project, (BUGS[0],))
     with pytest.raises(AssertionError, match="occurs 0 times"):

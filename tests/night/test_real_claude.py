@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from support import planted, real_claude
+from support.chapters import cheat, repair
 from support.model_script import (
     Script,
     bash,
-    edit,
     fault,
     once,
-    read,
     reset_mid_stream,
     say,
     session,
@@ -24,11 +23,11 @@ from support.model_script import (
     using,
 )
 from support.model_server import ModelServer, serving
-from support.planted import Bug, Planted
+from support.planted import Planted
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-TEST = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+FULL = (2, 7)  # steps after which the context is full; two in a row would be called thrashing
 WRAPPER = """#!/bin/sh
 case "$1" in
 */shell-snapshots/*) ;;
@@ -43,16 +42,6 @@ exit 124
 @pytest.fixture
 def project(tmp_path: Path) -> Planted:
     return planted.plant(str(tmp_path / "loop-1"))
-
-
-def repair(bug: Bug) -> tuple[object, ...]:
-    return (
-        read(bug.file),
-        edit(bug.file, bug.broken, bug.fixed),
-        bash(f"{TEST} {' '.join(bug.tests)}"),
-        bash(f"git commit -qam 'Fix {bug.name}' && git log -1 --format=%s"),
-        say(f"Fixed {bug.name}."),
-    )
 
 
 def drive(server: ModelServer, cwd: str, home: Path, prompt: str = "Fix a bug.", **more: str) -> real_claude.Run:
@@ -110,6 +99,24 @@ def test_two_sessions_in_one_place_are_two_chapters(project: Planted, tmp_path: 
     assert planted.verify(project.repo).passed == planted.expected_passed((first, second))
 
 
+def test_loops_on_one_server_do_not_mix_up(project: Planted, tmp_path: Path) -> None:
+    other = planted.plant(str(tmp_path / "loop-2"))
+    script = stories({"loop-1": story(repair(planted.BUGS[1])), "loop-2": story(repair(planted.BUGS[2]))})
+    with serving(script) as server, ThreadPoolExecutor() as pool:
+        runs = pool.map(drive, [server, server], [project.repo, other.repo], [tmp_path / "h1", tmp_path / "h2"])
+        assert [run.status for run in runs] == [0, 0]
+    for place, bug in ((project, planted.BUGS[1]), (other, planted.BUGS[2])):
+        assert planted.git(place.repo, "log", "-1", "--format=%s") == f"Fix {bug.name}"
+        assert planted.verify(place.repo).passed == planted.expected_passed((bug,))
+
+
+def test_it_edits_the_tests_when_told_to(project: Planted, tmp_path: Path) -> None:
+    with serving(in_loop(*cheat())) as server:
+        assert drive(server, project.repo, tmp_path / "home").status == 0
+    assert planted.git(project.repo, "diff", "--name-only", project.commit, "HEAD") == planted.CHEAT.file
+    assert planted.verify(project.repo).passed == planted.expected_passed((planted.CHEAT.bug,))
+
+
 def test_it_gets_over_an_overload_and_a_reset(project: Planted, tmp_path: Path) -> None:
     steps = (
         once(fault(529), then=bash("echo survived the overload")),
@@ -143,11 +150,11 @@ def test_the_reason_a_shell_prefix_prints_is_in_the_next_request(project: Plante
 
 def test_the_story_goes_on_after_compactions(project: Planted, tmp_path: Path) -> None:
     """The window is pinned to its least, 100 000 tokens, at which the client compacts past 67 000."""
-    full = [using(bash(f"echo step {number}"), tokens_in=80_000) for number in range(2)]
-    with serving(in_loop(*full, *(bash(f"echo step {number}") for number in range(2, 6)), say("the end"))) as server:
+    steps = [using(bash(f"echo step {number}"), tokens_in=80_000 if number in FULL else 100) for number in range(10)]
+    with serving(in_loop(*steps, say("the end"))) as server:
         run = drive(server, project.repo, tmp_path / "home", CLAUDE_CODE_AUTO_COMPACT_WINDOW="100000")
     assert (run.status, run.events[-1]["result"]) == (0, "the end")
     assert len(run.of("system", "compact_boundary")) == 2
-    assert [server.contains(f"step {number}") for number in range(6)] == [True] * 6
+    assert [server.contains(f"step {number}") for number in range(10)] == [True] * 10
     turns = [request.turn for request in server.seen() if request.kind == "main"]
-    assert turns == list(range(7))
+    assert turns == list(range(11))
