@@ -46,5 +46,6 @@ def plant(git_dir: Path, tmp_path: Path) -> Path:
             git(git_dir, "config", "-f", config, key, value.format(run=run, hooks=git_dir / "hooks"))
     git(git_dir, "config", "-f", "config", "log.showSignature", "true")
     git(git_dir, "config", "-f", "config", "include.path", str(git_dir / "included"))
+    (git_dir / "info").mkdir(exist_ok=True)
     (git_dir / "info" / "attributes").write_text("* filter=x diff=x\n")
     return ran
