@@ -24,16 +24,12 @@ def task_name(wish: str, repository: str) -> str:
 
 
 def loops_of(config: Config, names: Sequence[str], night: str, state: str, nonce: Callable[[], str]) -> list[Loop]:
-    """Return the night's loops, task by task. Ids are ``loop-1`` …, with the task's name in front when there are several."""
+    """Return the night's loops, task by task: ``loop-1`` …, or named after the task when there are several."""
     loops = []
     for name, count in zip(names, shares(config.night.width, config.tasks), strict=True):
         for n in range(1, count + 1):
             loop = f"{name}-{n}" if len(names) > 1 else f"loop-{n}"
-            pod = (
-                f"{name}-pod-{(n - 1) // config.pods.size + 1}"
-                if len(names) > 1
-                else f"pod-{(n - 1) // config.pods.size + 1}"
-            )
+            pod = f"pod-{len(loops) // config.pods.size + 1}"
             loops.append(
                 Loop(
                     id=loop,
