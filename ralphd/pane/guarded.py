@@ -185,7 +185,7 @@ class Watch:
             os.environ,
             file_actions=actions,
             setsid=alone,
-            setsigdef=(*STOPPERS, signal.SIGQUIT, signal.SIGPIPE, signal.SIGCHLD),
+            setsigdef=(*STOPPERS, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),
             setsigmask=(),
         )
         if self._saved is not None:

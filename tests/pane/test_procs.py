@@ -181,7 +181,9 @@ def test_a_daemon_becomes_the_subreapers_child():
 
 
 def test_it_costs_a_pane_no_heavy_imports():
-    heavy = "typing subprocess pathlib tempfile random datetime logging shutil argparse threading asyncio hashlib ctypes"
+    heavy = (
+        "typing subprocess pathlib tempfile random datetime logging shutil argparse threading asyncio hashlib ctypes"
+    )
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})\n"
         "import ralphd.pane.calls, ralphd.pane.guarded, ralphd.pane.procs as procs\n"
