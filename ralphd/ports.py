@@ -1,4 +1,4 @@
-"""The few things the daemon asks of the outside world. Each has a working default in edges/ and a fake in testing.py."""
+"""The few things the daemon asks of the outside world: working defaults in edges/, fakes in testing.py."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Repositories(Protocol):
         """Return the tips of the night's branches by loop id."""
 
     def deliver(self, task: Task, night: str) -> None:
-        """Bring the night's branches into the user's repository as refs/ralphd/<night>/…; nothing else there changes."""
+        """Bring the night's branches into the user's repository as refs/ralphd/<night>/…, and change nothing else."""
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         """Hash what agents must not change in the night repository: config, hooks, attributes."""
@@ -87,7 +87,8 @@ class Told:
 class Folders(Protocol):
     """The folders that the daemon and the runners share (core/exchange.py names the files)."""
 
-    def assign(self, assignment: Assignment) -> None: ...
+    def assign(self, assignment: Assignment, preamble: str) -> None:
+        """Write the loop's assignment, and the preamble's text to the path it names."""
 
     def order(self, folder: str, order: Order) -> None:
         """Write the order and ring the runner's bell."""
@@ -111,18 +112,8 @@ class Judge(Protocol):
         """End every run under way."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostSeen:
-    """What is left of the host. Bytes."""
-
-    disk_free_bytes: int
-    memory_available_bytes: int
-
-
 class Host(Protocol):
-    """The machine and its processes."""
-
-    def look(self) -> HostSeen: ...
+    """The machine's processes."""
 
     def end_leftovers(self, nonces: Iterable[str]) -> int:
         """End every process that carries one of these loops' nonces in its environment; returns how many there were."""
