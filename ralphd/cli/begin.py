@@ -146,8 +146,8 @@ class Start:
     def _warn(self, tasks: list[Task], config: Config) -> None:
         for name in (task.name for task in tasks if not task.verifier.command):
             self.say(
-                f"task {name} has no verifier: every verdict is `unverified`, and of {config.night.width} answers nobody "
-                "can tell the best, so width beyond a few buys little; set task.verify.command"
+                f"task {name} has no verifier: every verdict is `unverified`, and nobody can tell the best of "
+                f"{config.night.width} answers, so width beyond a few buys little; set task.verify.command"
             )
 
 

@@ -120,6 +120,6 @@ def _schedule(begun: Begun, parts: Parts) -> Schedule:
 
 
 def _on_signals(parts: Parts) -> None:
-    """A handler only leaves a note; the main loop acts on it."""
+    """Let each handler leave a note only; the main loop acts on it."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda n, _frame: parts.inbox.put(Leave(why=signal.Signals(n).name)))
