@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 
 from ralphd import __version__
 from ralphd.cli import preflight, settings
+from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Frame, Place, open_journal, remembered, tmux
+from ralphd.cli.wire import Frame, open_journal, remembered, tmux
 from ralphd.core import events, nights, plan, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError

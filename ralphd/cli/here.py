@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
-from ralphd.cli.wire import Place
+from ralphd.cli.place import Place
 from ralphd.core.errors import NothingRunning, RalphdError
 from ralphd.edges.control import ask
 from ralphd.edges.ownership import open_state, state_folder
@@ -29,8 +30,6 @@ class RefusedError(RalphdError):
 
 def request(where: Place, data: dict[str, object]) -> Iterator[dict[str, object]]:
     """Ask the daemon; yields its replies. Raises RefusedError for a refusal, NothingRunning without a daemon."""
-    from pathlib import Path
-
     answered = False
     for reply in ask(Path(where.state), data):
         answered = answered or "code" in reply

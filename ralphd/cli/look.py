@@ -18,7 +18,4 @@ def status(*, as_json: bool) -> None:
     for reply in here.request(here.place(), {"verb": "status"}):
         data = reply["data"]
         assert isinstance(data, dict)
-        click.echo(json.dumps(data, indent=1) if as_json else json.dumps(data, indent=1))
-
-
-VERBS = (status,)
+        click.echo(json.dumps(data, indent=1))

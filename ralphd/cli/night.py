@@ -10,9 +10,9 @@ import sys
 import click
 
 from ralphd.cli import here
+from ralphd.cli.place import Place
 from ralphd.cli.serve import Word, serve, through
 from ralphd.cli.settings import Settings, found_from
-from ralphd.cli.wire import Place
 from ralphd.core.errors import UsageError
 
 DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralphd.toml.")
@@ -80,24 +80,3 @@ def _show(told: dict[str, object]) -> None:
         click.echo("look in: ralphd status, ralphd attach; end it: ralphd stop")
     else:
         click.echo(told["progress"], err=True)
-
-
-@click.command()
-@click.argument("loops", nargs=-1)
-@click.option("--now", is_flag=True, help="Don't wait for verdicts of the last commits.")
-def stop(loops: tuple[str, ...], *, now: bool) -> None:
-    """End loops, or the whole night: sessions are ended, last commits verified, results brought over."""
-    where = here.place()
-    request: dict[str, object] = {"verb": "stop", "loops": list(loops), "now": now}
-    for reply in here.request(where, request):
-        if "progress" in reply:
-            click.echo(reply["progress"], err=True)
-        elif loops:
-            click.echo(f"stopping {', '.join(loops)}")
-        else:
-            data = reply.get("data")
-            night = data.get("night") if isinstance(data, dict) else ""
-            click.echo(f"night {night} has ended; `ralphd report` tells what it gave")
-
-
-VERBS = (start, stop)

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from ralphd.cli.wire import Place
+from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning
 from ralphd.core.report import Report, report, to_json

@@ -39,4 +39,19 @@ def restart(loops: tuple[str, ...], *, clean: bool) -> None:
     _steer("restart", loops, "restarting", clean=clean)
 
 
-VERBS = (pause, resume, restart)
+@click.command()
+@click.argument("loops", nargs=-1)
+@click.option("--now", is_flag=True, help="Don't wait for verdicts of the last commits.")
+def stop(loops: tuple[str, ...], *, now: bool) -> None:
+    """End loops, or the whole night: sessions are ended, last commits verified, results brought over."""
+    where = here.place()
+    request: dict[str, object] = {"verb": "stop", "loops": list(loops), "now": now}
+    for reply in here.request(where, request):
+        if "progress" in reply:
+            click.echo(reply["progress"], err=True)
+        elif loops:
+            click.echo(f"stopping {', '.join(loops)}")
+        else:
+            data = reply.get("data")
+            night = data.get("night") if isinstance(data, dict) else ""
+            click.echo(f"night {night} has ended; `ralphd report` tells what it gave")
