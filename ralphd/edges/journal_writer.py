@@ -76,7 +76,7 @@ class JournalWriter:
         while batch := self._next_batch():
             try:
                 told = self._journal.append([entry for submission in batch for entry in submission.entries])
-            except Exception as error:  # the loop boundary: whatever it is, nothing may be lost for it
+            except Exception as error:  # noqa: BLE001  # the loop boundary: nothing may be lost, whatever it is
                 self.trouble = str(error) if isinstance(error, JournalError) else repr(error)
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, RETRY_MAX_S)
@@ -111,7 +111,7 @@ class JournalWriter:
                 continue
             try:
                 submission.then(own)
-            except Exception as error:  # the caller's own fault must not stop the journal
+            except Exception as error:  # noqa: BLE001  # the caller's own fault must not stop the journal
                 self.trouble = f"what follows a commit failed: {error!r}"
 
     def _done(self, count: int) -> None:
