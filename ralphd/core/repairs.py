@@ -27,7 +27,7 @@ class WorktreeFacts:
 
     ``on_branch`` is the full ref that HEAD names, empty when detached; ``head`` the commit HEAD is at and ``tip`` that
     of the loop's branch, empty where there is none. ``linked``: both ends of the tie are sound. ``has_files``: there is
-    something in the folder besides ``.git``.
+    something in the folder besides ``.git``. ``has_index``: git's index is there and looks like one.
     """
 
     worktree: str
@@ -137,7 +137,7 @@ def _locks(facts: WorktreeFacts) -> tuple[Repair, ...]:
 
 
 def _tie(facts: WorktreeFacts, known_tip: str) -> tuple[Repair, ...]:
-    if facts.linked and (facts.has_index or facts.has_files):
+    if facts.linked and facts.has_index:
         return ()
     return (TieAgain(checkout=not facts.has_files, tip=facts.tip or known_tip),)
 

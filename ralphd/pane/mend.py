@@ -167,11 +167,14 @@ def _tie_again(place: Place, facts: WorktreeFacts, repair: TieAgain, stamp: str)
         Git(place.git_dir)("update-ref", "--no-deref", place.ref, repair.tip)
     if not repair.checkout:
         if not facts.has_index:
-            place.git()("reset", "--quiet", "--mixed")
+            _renew_index(place)
+        _mark_ready(place)
         return Mended(
             kind=repair.kind, text="the worktree was untied from its repository; it is tied again, files kept"
         )
     ref = _rescue_staged(place, facts, stamp)
+    if os.path.lexists(place.ready):
+        os.unlink(place.ready)
     notes = prepare(place)
     text = "; ".join(["the worktree was gone; it is checked out again from the branch's tip", *notes])
     return Mended(kind=repair.kind, text=text, rescue=ref)
@@ -255,8 +258,20 @@ def _copy_index(place: Place, git: Git, index: str, head: str) -> None:
         if git.succeeds("ls-files", "--unmerged"):
             return
         os.unlink(index)
+        _renew_index(place)
     if head:
         git("read-tree", head)
+
+
+def _renew_index(place: Place) -> None:
+    index = f"{place.admin}/index"
+    if os.path.lexists(index):
+        os.rename(index, _free(f"{place.admin}/aside-index-damaged"))
+    place.git()("reset", "--quiet", "--mixed")
+
+
+def _mark_ready(place: Place) -> None:
+    os.close(os.open(place.ready, os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 def _commit(git: Git, parent: str, tree: str, message: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from dataclasses import dataclass
 
 from ralphd.core.repairs import Lock, WorktreeFacts
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 _SMALL_FILE_LIMIT_BYTES = 8192  # HEAD, a loose ref, a link: all far shorter
 _PACKED_REFS_LIMIT_BYTES = 64 << 20
-_CLOCK_REALTIME_COARSE = 5  # linux/time.h: the clock that file times are taken from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +40,11 @@ class Place:
     def ref(self) -> str:
         return f"refs/heads/{self.branch}"
 
+    @property
+    def ready(self) -> str:
+        """The file that says that the first checkout is complete: from then on, files may be unsaved work."""
+        return f"{self.admin}/ralphd-ready"
+
     def git(self, index: str = "") -> Git:
         return Git(self.admin, self.worktree, index)
 
@@ -57,7 +60,7 @@ def look(place: Place, now_s: float) -> WorktreeFacts:
         exists=names is not None,
         has_files=bool(names and names - {".git"}),
         linked=bool(on_branch or at) and names is not None and _is_tied(place),
-        has_index=os.path.lexists(f"{place.admin}/index"),
+        has_index=_bytes(f"{place.admin}/index", 4) == b"DIRC",
         on_branch=on_branch,
         head=_tip(place.git_dir, on_branch) if on_branch else at,
         tip=_tip(place.git_dir, place.ref),
@@ -94,9 +97,14 @@ def changed_since(worktree: str, when_ns: int, limit: int = 20_000) -> bool | No
     return False
 
 
-def stamp_ns() -> int:
-    """Return the time as the filesystem sees it, which lags behind `time.time_ns` by up to a tick of the kernel."""
-    return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+def stamp_ns(place: Place) -> int:
+    """Return the time of now as the worktree's filesystem counts it, which can differ from `time.time_ns` by a tick."""
+    fd = os.open(f"{place.admin}/ralphd-stamp", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        os.utime(fd)
+        return os.fstat(fd).st_ctime_ns
+    finally:
+        os.close(fd)
 
 
 def prepare(place: Place) -> tuple[str, ...]:
@@ -105,11 +113,15 @@ def prepare(place: Place) -> tuple[str, ...]:
     A worktree that has been checked out keeps every byte, but for included files that are missing in it.
     Raises GitError.
     """
-    if not os.path.lexists(f"{place.admin}/index"):
+    if not os.path.lexists(place.ready):
+        for name in ("index", "index.lock"):  # of a first checkout that was cut off
+            if os.path.lexists(f"{place.admin}/{name}"):
+                os.unlink(f"{place.admin}/{name}")
         git = place.git()
         if place.sparse:
             git("sparse-checkout", "set", "--cone", "--stdin", stdin=os.fsencode("\n".join(place.sparse) + "\n"))
         git("reset", "--quiet", "--hard")
+        os.close(os.open(place.ready, os.O_WRONLY | os.O_CREAT, 0o600))
     return tuple(note for name in place.include for note in _include(place, name))
 
 

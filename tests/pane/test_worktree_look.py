@@ -119,32 +119,33 @@ def test_hostile_files_neither_block_nor_mislead(place: Place, tree: Path, tmp_p
     assert look(place, time.time()).tip == ""
 
 
-def test_changes_are_seen_and_only_changes(tree: Path) -> None:
-    since = wait_past(stamp_ns())
+def test_changes_are_seen_and_only_changes(place: Place, tree: Path) -> None:
+    since = settled(place)
     assert changed_since(str(tree), since) is False
     (tree / ".git").touch()
     assert changed_since(str(tree), since) is False
     (tree / "src" / "a.py").write_text("new")
     os.utime(tree / "src" / "a.py", (0, 0))  # a file time set back hides nothing
     assert changed_since(str(tree), since) is True
-    since = wait_past(stamp_ns())
+    since = settled(place)
     (tree / "src" / "a.py").unlink()
     assert changed_since(str(tree), since) is True
 
 
-def test_changes_outside_a_link_are_not_ours_and_a_crowd_is_unknown(tree: Path, tmp_path: Path) -> None:
+def test_changes_outside_a_link_are_not_ours_and_a_crowd_is_unknown(place: Place, tree: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (tree / "out").symlink_to(outside)
-    since = wait_past(stamp_ns())
+    since = settled(place)
     (outside / "f").write_text("x")
     assert changed_since(str(tree), since) is False
     assert changed_since(str(tree), since, limit=3) is None
 
 
-def wait_past(since: int) -> int:
-    """Let the filesystem's clock move on, so that later changes have later times."""
-    while stamp_ns() <= since:
+def settled(place: Place) -> int:
+    """Take a stamp, then let the filesystem's clock move on, so that later changes have later times."""
+    since = stamp_ns(place)
+    while stamp_ns(place) <= since:
         time.sleep(0.001)
     return since
 
@@ -169,6 +170,24 @@ def test_first_checkout_and_never_a_second(place: Place, tmp_path: Path) -> None
     assert prepare(two) == ()
     assert Path(two.worktree, "src", "a.py").read_text() == "unsaved again"
     assert look(two, time.time()).head == done
+
+
+def test_a_first_checkout_that_was_cut_off_is_done_again(place: Place, tmp_path: Path) -> None:
+    two = fresh(place, tmp_path)
+    Path(two.admin, "index.lock").write_text("")
+    Path(two.worktree, "src").mkdir()
+    Path(two.worktree, "src", "a.py").write_text("a =")
+    prepare(two)
+    assert git(two.worktree, "status", "--porcelain") == ""
+
+
+def test_a_lost_index_is_no_reason_to_check_out_again(place: Place, tmp_path: Path) -> None:
+    two = fresh(place, tmp_path)
+    prepare(two)
+    Path(two.worktree, "src", "a.py").write_text("unsaved")
+    Path(two.admin, "index").unlink()
+    prepare(two)
+    assert Path(two.worktree, "src", "a.py").read_text() == "unsaved"
 
 
 def test_sparse_checkout_of_some_folders(place: Place, tmp_path: Path) -> None:
