@@ -44,6 +44,15 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
 
 SYNTHETIC = "<synthetic>"  # the CLI's own words in the model's place
+# Of an answer that moves; a ping only says that the connection lives.
+PIECES = (
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+)
 COUNTED_MESSAGES = 64  # ids whose usage is known; the lines of one message follow closely
 
 
@@ -85,8 +94,8 @@ class Stream:
     def _piece(self, event: Event, span: Span) -> tuple[Signal, ...]:
         start, end = span
         piece = record(event.get("event"))
-        if piece.get("type") == "ping":
-            return ()  # the connection lives, the answer doesn't move
+        if piece.get("type") not in PIECES:
+            return ()
         streamed = Streamed(start=start, end=end)
         message = record(piece.get("message"))
         if piece.get("type") == "message_start":
