@@ -36,8 +36,9 @@ def objects(line: bytes) -> tuple[list[dict[str, object]], str]:
 
 
 def plain(rest: str) -> str:
-    """Return ``rest`` if a person may have written it; a piece of JSON is nobody's words."""
-    return "" if rest.startswith("{") or rest.endswith("}") else rest[:TEXT_CHARS]
+    """Return ``rest`` if it may be plain text; a piece of JSON is nobody's words, but for what an error quotes."""
+    piece = rest.startswith("{") or (rest.endswith("}") and not rest.startswith("API Error"))
+    return "" if piece else rest[:TEXT_CHARS]
 
 
 def record(value: object) -> dict[str, object]:
