@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ralphd.agents.jsonl import (
+    RESULT_CHARS,
     TEXT_CHARS,
     error_object,
     objects,
@@ -123,7 +124,7 @@ class Stream:
             end=end,
             status=status(event.get("api_error_status")),
             error=_names(event.get("api_error"), event.get("error"), event.get("api_error_type")),
-            message=words,
+            message=words[:TEXT_CHARS],
             resets_at=self._resets_at,
         )
         return (self._trouble,)
@@ -136,7 +137,7 @@ class Stream:
             start=start,
             end=end,
             ok=ok,
-            text=words,
+            text=words[:RESULT_CHARS],
             claims_done=ok and claims_done(words),
             terminal=text(event.get("terminal_reason")) or text(event.get("subtype")),
         )

@@ -238,3 +238,21 @@ def test_an_events_range_is_its_lines_range():
         data.split(b"\n")[0],
         *[data.split(b"\n")[1]] * 2,
     ]
+
+
+def test_a_line_of_countless_objects_costs_little():
+    found = signals("claude", b"{}" * 1_000_000)
+    assert len(found) < 2000
+
+
+def test_a_final_answer_is_held_short_and_its_claim_is_not_lost():
+    answer = "x" * 1_000_000 + "\nRALPHD: DONE"
+    known = reading("claude", lines(result(result=answer))).result
+    assert known.claims_done
+    assert len(known.text) == 16384
+
+
+def test_a_session_that_is_gone_asks_for_a_fresh_one():
+    event = {"type": "result", "subtype": "error_during_execution", "is_error": True}
+    gone = facts("claude", lines({**event, "errors": ["No conversation found with session ID: 9"]}), exit_code=1)
+    assert classify(gone).detail["fresh"] is True
