@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -158,18 +159,21 @@ def _tell(state: NightState, _present: Present) -> Iterator[Decision]:
 
 
 def _notes(state: NightState, loop: LoopState) -> Iterator[tuple[actions.Tell, str]]:
-    name, verdict = loop.loop.id, loop.last_verdict
+    name, verdict, task = loop.loop.id, loop.last_verdict, state.tasks[loop.loop.task].task
+    base = task.base[:12]
     if verdict is not None and verdict.kind is Kind.TAMPERED:
         slots = {
             "commit": verdict.commit[:12],
-            "paths": ", ".join(verdict.tampered[:20]),
-            "base": state.tasks[loop.loop.task].task.base[:12],
+            "paths": shlex.join(verdict.tampered[:20]),
+            "base": base,
         }
         yield actions.Tell(loop=name, template="repair-tampered", slots=slots), "its branch changes protected paths"
     if loop.refuted is not None:
-        yield actions.Tell(loop=name, template="repair-false-done", slots=loop.refuted), "its claim was refuted"
-    if loop.parked:
-        yield actions.Tell(loop=name, template="repair-worktree", slots={"ref": loop.parked}), "work of it was parked"
+        slots = {**loop.refuted, "verify_command": task.verifier.command}
+        yield actions.Tell(loop=name, template="repair-false-done", slots=slots), "its claim was refuted"
+    if loop.parked is not None:
+        slots = {**loop.parked, "base": base, "commit": (loop.best_commit or task.base)[:12]}
+        yield actions.Tell(loop=name, template="repair-worktree", slots=slots), "work of it was parked"
 
 
 def _worth(state: NightState, task: TaskState, commit: str) -> bool:

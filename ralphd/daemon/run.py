@@ -75,7 +75,7 @@ class Daemon:
         self.night.tick()
         self.closing.step()
         self._tell_ready()
-        trouble = self.night.world.journal.trouble()
+        trouble = self.night.world.journal.trouble
         self.troubles.pop("journal", None)
         if trouble:
             self.troubles["journal"] = f"the journal can't be written: {trouble}"

@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
 import shutil
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ralphd.core.errors import TmuxError, UsageError
-from ralphd.edges import tmux_call
+from ralphd.edges import tmux_call, tmux_script
+from ralphd.edges.processes import Identity, signal_if_same
+from ralphd.edges.tmux_script import SESSION
 from ralphd.edges.tmux_socket import peer_pid
 
-SESSION = "ralphd"
-HOME_WINDOW = "night"
 OLDEST_TMUX = (3, 2)  # default-size, `=name` targets and `source-file -` all behave from here on
 CALL_TIMEOUT_S = 5.0  # a healthy server answers in 3 ms; a herd of 512 windows gets more, see open_windows
 WINDOW_TIMEOUT_S = 0.1  # per window: 512 took 1.8 s on two idle cores
 START_TIMEOUT_S = 10.0  # how long a dying server may stand in the way of a new one
 
-_NAME = re.compile(r"[a-z0-9-]{1,40}", re.ASCII)  # tmux expands formats in names: `#(touch x)` would run
 _PANE_ID = re.compile(r"%\d{1,9}", re.ASCII)
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})", re.ASCII)
-_NO_SERVER = ("no server running", "error connecting to")
-_DYING_SERVER = ("server exited", "lost server", *_NO_SERVER)
+_NO_SERVER = ("no server running", "(No such file or directory)", "(Connection refused)")
+_DYING_SERVER = ("server exited", "lost server", "no current target", "no sessions", *_NO_SERVER)
 _NO_TARGET = ("can't find",)
 
 # Everything that reaches a pane's environment from here; the runner adds what the night's configuration names.
 _PASSED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR")
-
-_OPTIONS = (
-    ("history-limit", "2000"),
-    ("default-size", "220x50"),
-    ("default-shell", "/bin/sh"),
-    ("escape-time", "0"),
-    ("remain-on-exit", "off"),
-    ("automatic-rename", "off"),
-    ("allow-rename", "off"),  # an agent can't rename its window
-    ("allow-passthrough", "off"),
-    ("set-clipboard", "off"),  # nor write the clipboard of whoever attaches
-    ("set-titles", "off"),
-    ("update-environment", ""),  # nothing of an attaching person's environment reaches the panes
-    ("bell-action", "none"),
-    ("status-left", "[ralphd] "),
-    ("status-left-length", "12"),
-    ("status-right", ""),
-    ("window-status-format", "#I:#W"),
-    ("window-status-current-format", "#I:#W*"),
-)
 
 _PANE_FIELDS = (
     "pane_id",
@@ -125,7 +106,10 @@ class Tmux:
         return self.server_pid() is not None
 
     def kill_server(self, wait_s: float = START_TIMEOUT_S) -> None:
-        """Ask the server to end and wait until its process is gone; at once a new one may start. No server: nothing."""
+        """Ask the server to end and wait until its process is gone, so that a new one can start at once.
+
+        One that is still there after ``wait_s`` is killed. Without a server nothing happens.
+        """
         pid = self.server_pid()
         if pid is None:
             return
@@ -134,13 +118,26 @@ class Tmux:
         except ProcessLookupError:
             return
         try:
-            self._call("kill-server", tolerate=_DYING_SERVER)
+            with contextlib.suppress(TmuxError):  # it hangs: then it is made to end
+                self._call("kill-server", tolerate=_DYING_SERVER)
+            if _ended(watched, wait_s):
+                return
+            signal.pidfd_send_signal(watched, signal.SIGKILL)
             if not _ended(watched, wait_s):
-                raise TmuxError(
-                    f"tmux server {pid} is still there {wait_s:g} s after kill-server; end it with: kill {pid}"
-                )
+                raise TmuxError(f"tmux server {pid} (socket {self.socket}) doesn't end, not even killed")
         finally:
             os.close(watched)
+
+    def bring_socket_back(self, server: Identity, wait_s: float = START_TIMEOUT_S) -> bool:
+        """Have a server whose socket was removed make it anew; False when that server is gone or doesn't."""
+        if not signal_if_same(server, signal.SIGUSR1):
+            return False
+        deadline = time.monotonic() + wait_s
+        while self.server_pid() != server.pid:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
 
     # ------------------------------------------------------------------ windows and panes
 
@@ -153,14 +150,14 @@ class Tmux:
         ``home`` running in window 0. A name that is already open is a TmuxError, or with ``reuse`` its pane as it is.
         When tmux refuses some, TmuxError says which; the others run and ``panes`` shows them.
         """
-        _refuse_bad_names([name for name, _ in windows])
-        script_of = {name: _window(name, argv) for name, argv in windows}
+        tmux_script.refuse_bad_names([name for name, _ in windows])
+        script_of = {name: tmux_script.window(name, argv) for name, argv in windows}
         open_now = {pane.window_name: pane.pane_id for pane in self.panes().values()}
         taken = {name: open_now[name] for name in script_of if name in open_now}
         if taken and not reuse:
             raise TmuxError(f"window {', '.join(sorted(taken))} is open already; end its pane before opening it again")
         wanted = [script for name, script in script_of.items() if name not in taken]
-        opened = self._source([*_house(home, open_now), *wanted], len(wanted))
+        opened = self._source([*tmux_script.house(home, open_now), *wanted], len(wanted))
         return {**taken, **_all_of([n for n in script_of if n not in taken], opened)}
 
     def panes(self) -> dict[str, Pane]:
@@ -190,7 +187,7 @@ class Tmux:
     def attach_argv(self, window: str | None = None) -> list[str]:
         """Say what to exec to look at a window (or at the session); works inside another tmux too."""
         if window is not None:
-            _refuse_bad_names([window])
+            tmux_script.refuse_bad_names([window])
         target = f"={SESSION}:={window}" if window else f"={SESSION}"
         unset = ["/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE"]
         return [*unset, self._program(), "-f", "/dev/null", "-S", self.socket, "attach-session", "-t", target]
@@ -261,53 +258,6 @@ def _all_of(names: Sequence[str], opened: Mapping[str, str]) -> dict[str, str]:
     if missing:
         raise TmuxError(f"tmux could not open {len(missing)} of {len(names)} windows: {', '.join(missing[:10])}")
     return {name: opened[name] for name in names}
-
-
-def _house(home: Sequence[str], open_now: Mapping[str, str]) -> list[str]:
-    """Say what must stand before the loops' windows: the server's settings, the session, its home window."""
-    if not open_now:
-        return [*_settings(), _session(home)]
-    return [] if HOME_WINDOW in open_now else [_window(HOME_WINDOW, home)]
-
-
-def _settings() -> list[str]:
-    return [f"set-option -gq {name} {quote(value)}\n" for name, value in _OPTIONS]
-
-
-def _session(home: Sequence[str]) -> str:
-    return f"new-session -d -P -F '#{{pane_id}} #{{window_name}}' -s {SESSION} -n {HOME_WINDOW} -- {_argv(home)}\n"
-
-
-def _window(name: str, argv: Sequence[str]) -> str:
-    return f"new-window -d -P -F '#{{pane_id}} #{{window_name}}' -t '={SESSION}:' -n {name} -- {_argv(argv)}\n"
-
-
-def _argv(argv: Sequence[str]) -> str:
-    """Never a single word: tmux runs two and more without a shell, but hands one alone to a shell."""
-    if not argv or not argv[0].startswith("/"):
-        raise TmuxError(f"a window's program is an absolute path, not {list(argv[:1])}")
-    words = argv if len(argv) > 1 else ("/bin/sh", "-c", 'exec "$0"', *argv)
-    return " ".join(quote(word) for word in words)
-
-
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-=:,@+")
-
-
-def quote(word: str) -> str:
-    """Write a word so that tmux's own parser reads it back byte for byte: the unusual as octal escapes."""
-    data = os.fsencode(word)
-    if 0 in data:
-        raise TmuxError(f"a NUL byte can't be in an argument: {word[:80]!r}")
-    return '"' + "".join(chr(byte) if byte in _PLAIN else f"\\{byte:03o}" for byte in data) + '"'
-
-
-def _refuse_bad_names(names: Sequence[str]) -> None:
-    bad = [name for name in names if not _NAME.fullmatch(name) or name == HOME_WINDOW]
-    if bad:
-        raise TmuxError(f"{bad[0]!r} can't name a window: 1 to 40 of a-z, 0-9 and -, and not {HOME_WINDOW!r}")
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
-        raise TmuxError(f"window {twice!r} was asked for twice")
 
 
 def _exact(pane_id: str) -> str:

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from ralphd.core.errors import TmuxError, UsageError
-from ralphd.edges.tmux import Tmux, clean_environment, quote
+from ralphd.edges.processes import identity
+from ralphd.edges.tmux import Tmux, clean_environment
+from ralphd.edges.tmux_script import quote
 from ralphd.edges.tmux_socket import socket_path
 
 SLEEP = ["/bin/sleep", "600"]
@@ -253,6 +255,44 @@ def test_a_server_that_somebody_else_is_ending_is_waited_out(tmux):
         subprocess.run(["tmux", "-S", tmux.socket, "kill-server"], check=False, capture_output=True)
         assert set(tmux.open_windows([("a", SLEEP)], home=SLEEP, reuse=True)) == {"a"}
         tmux.kill_server(wait_s=60)
+
+
+def test_a_server_that_hangs_is_made_to_end(tmux):
+    open_(tmux, a=SLEEP)
+    pid = tmux.server_pid()
+    watched = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGSTOP)
+    Tmux(tmux.socket, environ=os.environ, timeout_s=0.3).kill_server(wait_s=0.3)
+    assert select.select([watched], [], [], 0)[0]
+    os.close(watched)
+    assert set(open_(tmux, a=SLEEP)) == {"a"}
+
+
+def test_a_removed_socket_comes_back_with_everything_in_it(tmux):
+    opened = open_(tmux, a=SLEEP)
+    server = identity(tmux.server_pid())
+    os.unlink(tmux.socket)
+    assert tmux.panes() == {}
+    assert tmux.bring_socket_back(server, wait_s=60) is True
+    assert opened["a"] in tmux.panes()
+    tmux.kill_server(wait_s=60)
+    assert tmux.bring_socket_back(server, wait_s=60) is False
+
+
+def test_a_socket_that_may_not_be_used_is_an_error_not_an_empty_night(tmp_path):
+    """CASE 45: "can't tell" never reads as "nothing runs"."""
+    (tmp_path / "tmux").write_text("#!/bin/sh\necho 'error connecting to /s (Permission denied)' >&2\nexit 1\n")
+    (tmp_path / "tmux").chmod(0o755)
+    server = Tmux(str(tmp_path / "t.sock"), environ={"PATH": f"{tmp_path}:/bin:/usr/bin"}, timeout_s=30)
+    for call in (server.panes, server.clients, lambda: server.kill_pane("%1")):
+        with pytest.raises(TmuxError, match="Permission denied"):
+            call()
+
+
+def test_no_windows_at_all_still_make_the_home(tmux):
+    assert open_(tmux) == {}
+    assert [pane.window_name for pane in tmux.panes().values()] == ["night"]
+    assert open_(tmux) == {}
 
 
 def test_sixty_four_windows_open_at_once(tmux):
