@@ -14,6 +14,7 @@ from ralphd.core.errors import RalphdError
 VERBS = {
     "start": "night",
     "status": "look",
+    "report": "look",
     "pause": "steer",
     "resume": "steer",
     "restart": "steer",
