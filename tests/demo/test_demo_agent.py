@@ -218,9 +218,12 @@ def test_the_optimum_is_claimed_when_it_is_reached(repo):
 
 
 def test_the_users_git_configuration_has_no_say(repo):
-    (repo.parent / "home" / ".gitconfig").write_text("[commit]\ngpgsign = true\n[gpg]\nprogram = /bin/false\n")
+    home = repo.parent / "home"
+    (home / ".gitconfig").write_text(f"[commit]\ngpgsign = true\n[core]\nhooksPath = {home}\n")
+    (home / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
+    (home / "pre-commit").chmod(0o755)
     session(repo)
-    assert git(repo, "log", "-1", "--format=%an") == "ralphd demo"
+    assert git(repo, "log", "-1", "--format=%an %s") == f"ralphd demo Shorten the tour to {length(repo)}"
 
 
 def test_each_trouble_happens_within_three_trajectories_of_four_loops():
