@@ -30,7 +30,7 @@ class Journal(Protocol):
     def trouble(self) -> str:
         """Say why the newest attempt to write failed; empty when all is well."""
 
-    def close(self) -> None:
+    def close(self) -> object:
         """Write what waits and stop."""
 
 

@@ -25,7 +25,7 @@ def task_name(wish: str, repository: str) -> str:
 
 def loops_of(config: Config, names: Sequence[str], night: str, state: str, nonce: Callable[[], str]) -> list[Loop]:
     """Return the night's loops, task by task: ``loop-1`` …, or named after the task when there are several."""
-    loops = []
+    loops: list[Loop] = []
     for name, count in zip(names, shares(config.night.width, config.tasks), strict=True):
         for n in range(1, count + 1):
             loop = f"{name}-{n}" if len(names) > 1 else f"loop-{n}"
