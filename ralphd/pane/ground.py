@@ -56,6 +56,9 @@ class Ground:
         """Return the tip of the loop's branch, or the empty string."""
         return worktree.look(self.place, time.time()).tip
 
+    def stamp_ns(self) -> int:
+        return worktree.stamp_ns(self.place)
+
     def changed_since(self, stamp_ns: int) -> bool | None:
         return worktree.changed_since(self.place.worktree, stamp_ns)
 

@@ -34,7 +34,6 @@ from ralphd.pane.procs import end_all, read, with_environ
 from ralphd.pane.rawlog import RawLog
 from ralphd.pane.session import StartFailed, start
 from ralphd.pane.watched import GUARD
-from ralphd.pane.worktree import stamp_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +91,7 @@ class Loop:
             prepared=past.prepared,
         )
         self._not_ready = 0
+        self._running: Trajectory | None = None
         self._streak = Streak()
         self._pane.ears.hear(pane.watch.fileno(), self._bell)
         self._guard_env = pane.watch.environment()
@@ -186,7 +186,7 @@ class Loop:
     def _trajectory(self, composed: prompt.Prompt, head: str) -> tuple[Outcome, float]:
         """Run a fresh context to its end, over as many attempts as inference needs. Return how to go on."""
         self._number += 1
-        running = Trajectory(self._folder, self._assignment.generation, self._number, head)
+        running = self._running = Trajectory(self._folder, self._assignment.generation, self._number, head)
         recorder = self._pane.recorder
         recorder.trajectory, recorder.nonce = self._number, os.urandom(16).hex()
         self._record(
@@ -240,7 +240,7 @@ class Loop:
             tmp=self._own_tmp(),
         )
         launch = speaks.launch(self._assignment, turn)
-        head, stamp = self._ground.head(), stamp_ns()
+        head, stamp = self._ground.head(), self._ground.stamp_ns()
         stdin = os.path.join(self._folder, "prompts", "stdin")
         try:
             session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
@@ -309,6 +309,7 @@ class Loop:
             log=running.log.path,
         )
         running.close()
+        self._running = None
         self._record(ended)
         self._say_end(ended)
         if running.log.trouble:
@@ -410,6 +411,8 @@ class Loop:
         self._pane.watch.agent = None
         seen = Circumstances(seconds=0.0, worked=False, now=time.time(), chance=_chance())
         self._streak, pace = pacing.after(self._streak, outcome, seen, self._assignment.limits)
+        if self._running is not None:
+            self._finish(self._running, pace.outcome)
         self._rest(max(1.0, pace.wait_s), pace.outcome.kind.value)
 
     # Telling.
