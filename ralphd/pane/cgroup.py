@@ -29,7 +29,7 @@ def _mounts(text: str) -> Iterator[tuple[int, str, str]]:
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" "), "", "", ""][:3]
-        place = before.split(" ")
+        place = [*before.split(" "), "", "", "", "", ""]
         if kind == "cgroup2":
             yield 2, _unescaped(place[3]), _unescaped(place[4])
         elif kind == "cgroup" and "memory" in options.split(","):
