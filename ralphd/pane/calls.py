@@ -114,6 +114,7 @@ class CallWatch:
         """Return what the agent needs in its environment so that the guard finds us."""
         return {
             "RALPHD_CALLS": self.folder,
+            "RALPHD_CALL": "",  # a night that is started from within a tool call has calls of its own
             "RALPHD_RUNNER": str(self._owner),
             "RALPHD_LIMIT_OUTPUT": str(self.limits.output_bytes),
             "RALPHD_CGROUP": self._group or "",
@@ -203,6 +204,8 @@ class CallWatch:
     def _look(self, call: Call, now: float) -> None:
         procs = call.members()
         lives = call.wrapper_lives()
+        if not lives and call.status is None:
+            self.on_readable(now)  # it may have told its end and died since we read last
         usage = call.usage(procs, self.limits, now)
         over = call.killed_by_kernel(self.limits) or (excess(usage, self.limits) if procs else None)
         if over is not None and call.over is None:

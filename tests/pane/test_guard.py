@@ -122,6 +122,12 @@ def test_the_command_is_told_as_the_agent_typed_it(tmp_path):
     assert ran.named("CallOpened")[0]["command"] == typed
 
 
+def test_a_loop_started_from_within_a_call_has_calls_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("RALPHD_CALL", "1-1")
+    ran = run_calls(tmp_path / "c", '$GUARD "exit 3"')
+    assert len(ran.named("CallClosed")) == 1
+
+
 def test_a_call_inside_a_call_is_the_outer_one(tmp_path):
     ran = run_calls(tmp_path / "c", "$GUARD '$GUARD \"echo inner; exit 4\"; exit $?'; echo rc $?")
     assert ran.out == "inner\nrc 4\n"
