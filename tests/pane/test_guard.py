@@ -57,6 +57,11 @@ def test_stdin_reaches_the_command_and_output_keeps_its_bytes(tmp_path):
     assert ran.out.split() == [*"a", "\\0", *"b", "\\n", "\\n", *"no", *"end"]
 
 
+def test_closed_streams_are_no_trouble(tmp_path):
+    ran = run_calls(tmp_path / "c", '$GUARD "cat; echo out" <&-; $GUARD "echo lost; exit 3" >&- 2>&-; echo rc $?')
+    assert (ran.out, ran.err) == ("out\nrc 3\n", "")
+
+
 def test_both_streams_keep_their_order_when_they_share_a_file(tmp_path):
     ran = run_calls(tmp_path / "c", "$GUARD 'for n in 1 2 3; do echo o$n; echo e$n >&2; done' 2>&1")
     assert ran.out.split() == ["o1", "e1", "o2", "e2", "o3", "e3"]
