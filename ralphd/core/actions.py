@@ -71,6 +71,19 @@ class EndNight:
 Action = SpawnRunner | Pause | Resume | StopLoop | RestartLoop | Verify | Tell | EndNight
 
 
+def key(action: Action) -> str:
+    """Name what an action is about: two with one key are one."""
+    match action:
+        case Verify(candidate=candidate):
+            return f"Verify {candidate.task} {candidate.commit}"
+        case EndNight():
+            return "EndNight"
+        case Tell(loop=loop, template=template, slots=slots):
+            return f"Tell {loop} {template} {sorted(slots.items())}"
+        case _:
+            return f"{type(action).__name__} {action.loop}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """An action with who wants it and why: ``by`` is ``policy``, ``operator`` or ``runner``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -14,8 +15,10 @@ from ralphd.core.state import LoopState, NightState, TaskState
 
 LEFT_BY_HANGUP = "hangup"  # a runner's own word when its window was closed under it
 
-# A spawn that fails at once is tried again after 1, 2, 4 … s: a broken server must not meet a storm.
+# A spawn that shows no life is tried again after 20, 40, 60 … s: a broken server must not meet a storm.
 SPAWN_BACKOFF_MAX_S = 60.0
+# A runner shows itself within 0.1 s of its window on an idle machine; 512 at once on two cores take some 15 s.
+SPAWN_PATIENCE_S = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,19 +49,6 @@ class Present:
     server_up: bool = True
 
 
-def key(action: Action) -> str:
-    """Name what an action is about: two with one key are one."""
-    match action:
-        case actions.Verify(candidate=candidate):
-            return f"Verify {candidate.task} {candidate.commit}"
-        case actions.EndNight():
-            return "EndNight"
-        case actions.Tell(loop=loop, template=template, slots=slots):
-            return f"Tell {loop} {template} {sorted(slots.items())}"
-        case _:
-            return f"{type(action).__name__} {action.loop}"
-
-
 def decide(state: NightState, present: Present) -> tuple[Decision, ...]:
     """Return what is to be done now, by every rule in order, once for each key."""
     if state.ended_at is not None:
@@ -67,8 +57,8 @@ def decide(state: NightState, present: Present) -> tuple[Decision, ...]:
     decisions = []
     for rule in RULES:
         for decision in rule(state, present):
-            if key(decision.action) not in taken:
-                taken.add(key(decision.action))
+            if actions.key(decision.action) not in taken:
+                taken.add(actions.key(decision.action))
                 decisions.append(decision)
     return tuple(decisions)
 
@@ -126,7 +116,7 @@ def _keep_running(state: NightState, present: Present) -> Iterator[Decision]:
 
 
 def _spawn_wait_s(spawns: int) -> float:
-    return 0.0 if spawns == 0 else min(SPAWN_BACKOFF_MAX_S, 2.0 ** min(spawns, 10))
+    return min(SPAWN_BACKOFF_MAX_S, SPAWN_PATIENCE_S * spawns)
 
 
 def _wanted(state: NightState) -> Iterator[LoopState]:
@@ -161,6 +151,31 @@ def _verify_heads(state: NightState, present: Present) -> Iterator[Decision]:
             yield Decision(action=actions.Verify(candidate=_candidate(loop, head)), why="a new commit")
 
 
+def _tell(state: NightState, _present: Present) -> Iterator[Decision]:
+    for loop in _wanted(state):
+        for tell, why in _notes(state, loop):
+            if actions.key(tell) not in loop.told:
+                yield Decision(action=tell, why=why)
+
+
+def _notes(state: NightState, loop: LoopState) -> Iterator[tuple[actions.Tell, str]]:
+    name, verdict, task = loop.loop.id, loop.last_verdict, state.tasks[loop.loop.task].task
+    base = task.base[:12]
+    if verdict is not None and verdict.kind is Kind.TAMPERED:
+        slots = {
+            "commit": verdict.commit[:12],
+            "paths": shlex.join(verdict.tampered[:20]),
+            "base": base,
+        }
+        yield actions.Tell(loop=name, template="repair-tampered", slots=slots), "its branch changes protected paths"
+    if loop.refuted is not None:
+        slots = {**loop.refuted, "verify_command": task.verifier.command}
+        yield actions.Tell(loop=name, template="repair-false-done", slots=slots), "its claim was refuted"
+    if loop.parked is not None:
+        slots = {**loop.parked, "base": base, "commit": (loop.best_commit or task.base)[:12]}
+        yield actions.Tell(loop=name, template="repair-worktree", slots=slots), "work of it was parked"
+
+
 def _worth(state: NightState, task: TaskState, commit: str) -> bool:
     judgeable = bool(task.task.verifier.command) and task.base is not None and not state.skip_verification
     return judgeable and bool(commit) and commit != task.task.base and commit not in task.commits
@@ -187,6 +202,7 @@ RULES = (
     _verify_bases,
     _verify_claims,
     _verify_heads,
+    _tell,
 )
 
 

@@ -31,6 +31,7 @@ class LoopState:
     want: Want = Want.RUNNING
     wanted_by: str = "policy"
     generation: int = 1
+    reset_to: str = ""  # where this generation begins, until its first session has
     trajectory: int = 0
     nonce: str = ""
     session_open: bool = False
@@ -54,6 +55,9 @@ class LoopState:
     last_verdict: Verdict | None = None
     claim: Claim | None = None
     claims_refuted: int = 0
+    refuted: dict[str, str] | None = None  # the newest refuted claim, as slots of a note
+    parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
+    told: set[str] = field(default_factory=set)  # keys of notes left
     note: str = ""
 
     @property
@@ -108,6 +112,22 @@ class NightState:
             _apply_runner(loop, entry)
 
 
+# Words of ours, never an agent's: they go into a prompt.
+PARKED_BECAUSE = {
+    Kind.WORKTREE_GONE: "the worktree was gone",
+    Kind.WORKTREE_DETACHED: "the worktree had left its branch",
+    Kind.BRANCH_MOVED: "its branch had been moved or deleted",
+    Kind.HISTORY_REWRITTEN: "its history had been rewritten",
+    Kind.MID_OPERATION: "a merge or rebase had been left half done",
+    Kind.STOPPED: "it was restarted from a clean state",
+}
+
+
+def quoted(text: str) -> str:
+    """Mark foreign words as words: each line behind ``> ``, no more than 2,000 characters."""
+    return "\n".join(f"> {line}" for line in text[-2000:].splitlines()) or "> (nothing)"
+
+
 def fold(entries: Iterable[Entry]) -> NightState:
     state = NightState()
     for entry in entries:
@@ -135,7 +155,7 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
         case events.ClaimSettled(outcome=outcome) if loop is not None:
             loop.claim = None
             loop.last_outcome = outcome.kind
-            loop.claims_refuted += outcome.kind is Kind.FALSE_DONE
+            _apply_refutation(loop, outcome)
         case events.OutcomeNoted(outcome=outcome) if loop is not None:
             _apply_noted(loop, outcome)
         case events.NightEnded(why=why):
@@ -148,6 +168,13 @@ def _apply_noted(loop: LoopState, outcome: Outcome) -> None:
     if outcome.kind in {Kind.PANE_LOST, Kind.SERVER_LOST, Kind.SPAWN_FAILED, Kind.REBOOTED}:
         _runner_gone(loop)
         loop.last_outcome = outcome.kind
+
+
+def _apply_refutation(loop: LoopState, outcome: Outcome) -> None:
+    if outcome.kind is Kind.FALSE_DONE:
+        loop.claims_refuted += 1
+        said = outcome.evidence[0].what if outcome.evidence else "(nothing)"
+        loop.refuted = {"commit": str(outcome.detail.get("commit", ""))[:12], "verdict": quoted(said)}
 
 
 def _runner_gone(loop: LoopState) -> None:
@@ -166,15 +193,18 @@ def _apply_action(state: NightState, intended: events.ActionIntended) -> None:
             loop.left = ""
             loop.wanted_by = intended.by
             loop.note = "" if loop.want is Want.RUNNING else intended.why
-        case actions.RestartLoop(loop=name):
+        case actions.RestartLoop(loop=name, reset_to=reset_to):
             loop = state.loops[name]
             loop.generation += 1
+            loop.reset_to = reset_to
             loop.want, loop.wanted_by, loop.note = Want.RUNNING, intended.by, ""
             loop.claim = None
             loop.held_kind = loop.held_why = loop.left = ""
         case actions.EndNight(now=now):
             state.ending, state.skip_verification = True, now
-        case actions.SpawnRunner() | actions.Verify() | actions.Tell():
+        case actions.Tell(loop=name):
+            state.loops[name].told.add(actions.key(action))
+        case actions.SpawnRunner() | actions.Verify():
             pass
 
 
@@ -220,7 +250,7 @@ def _apply_runner(loop: LoopState, entry: Entry) -> None:
             loop.left = why
         case records.TrajectoryStarted():
             loop.trajectory, loop.nonce = entry.trajectory, entry.nonce
-            loop.session_open = True
+            loop.session_open, loop.reset_to = True, ""
             loop.held_kind = loop.held_why = ""
             loop.waiting_until, loop.waiting_kind = None, ""
             loop.compactions = 0
@@ -240,6 +270,8 @@ def _apply_runner(loop: LoopState, entry: Entry) -> None:
         case records.Resumed():
             loop.held_kind = loop.held_why = loop.waiting_kind = ""
             loop.waiting_until = None
+        case records.Repaired(ref=ref, outcome=outcome) if ref:
+            loop.parked = {"ref": ref, "reason": PARKED_BECAUSE.get(outcome.kind, "its worktree was damaged")}
         case _:
             pass
 
