@@ -94,7 +94,6 @@ class CallWatch:
         group: str = "",
     ) -> None:
         self.folder = os.path.abspath(folder)
-        self.limits = limits
         self.match = match
         self.agent: int | None = None  # its direct child's pid, never taken for an orphan
         self._nonce = nonce.encode()
@@ -108,10 +107,21 @@ class CallWatch:
         self._spilled: list[str] = []
         self._group = group
         self._fd = _open_bell(self.folder)
+        self._resets_signals = env_resets_signals()
+        self.limits = limits
+
+    @property
+    def limits(self) -> Limits:
+        """What each call may use; a new value holds for calls that run already."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
         _leave_text(os.path.join(self.folder, "memory.text"), explain_kernel(limits))
 
     def environment(self) -> dict[str, str]:
-        """Return what the agent needs in its environment so that the guard finds us."""
+        """Return what the agent needs in its environment so that the guard finds us. Follows the limits: ask anew."""
         return {
             "RALPHD_CALLS": self.folder,
             "RALPHD_CALL": "",  # a night that is started from within a tool call has calls of its own
@@ -120,7 +130,7 @@ class CallWatch:
             "RALPHD_CGROUP": self._group or "",
             "RALPHD_CGROUP_BYTES": str(int(self.limits.memory_bytes * cgroup.HEADROOM)),
             "RALPHD_GUARD_MATCH": self.match,
-            "RALPHD_GUARD_ENV": " ".join(_RESET) if env_resets_signals() else "",
+            "RALPHD_GUARD_ENV": " ".join(_RESET) if self._resets_signals else "",
         }
 
     def fileno(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 from support.loop_of_calls import GUARD, run_calls
@@ -58,6 +59,14 @@ def test_a_bell_of_an_earlier_runner_is_taken_over_and_another_file_replaced(tmp
     (folder / "bell").write_text("not a fifo")
     CallWatch(str(folder), LIMITS).close()
     assert stat.S_ISFIFO(os.stat(folder / "bell").st_mode)
+
+
+def test_new_limits_are_what_calls_are_told(watch):
+    text = os.path.join(watch.folder, "memory.text")
+    assert "1.0 GiB" in Path(text).read_text()
+    watch.limits = Limits(seconds=1, memory_bytes=2**21, output_bytes=77)
+    assert "2.0 MiB" in Path(text).read_text()
+    assert watch.environment()["RALPHD_LIMIT_OUTPUT"] == "77"
 
 
 def test_with_nothing_open_there_is_nothing_to_wait_for(watch):
