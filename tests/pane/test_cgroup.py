@@ -114,7 +114,7 @@ def test_a_call_in_a_cell_behaves_like_any_other(tmp_path, group):
         tmp_path / "c",
         'echo in | $GUARD "cat; echo err >&2; exit 3"; echo rc $?; $GUARD "sleep 1000"; echo rc $?',
         group=group,
-        seconds=1,
+        seconds=3,
     )
     assert ran.out.startswith("in\nrc 3\n")
     assert ran.err == "err\n"
@@ -125,7 +125,7 @@ def test_a_call_in_a_cell_behaves_like_any_other(tmp_path, group):
 def test_nothing_leaves_its_cell_by_hiding(tmp_path, group):
     """No environment, no session, no parent: the kernel knows it all the same."""
     hide = "(env -i setsid sh -c 'exec sleep 1000' >/dev/null 2>&1 </dev/null &); exit 0"
-    ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(hide)}; sleep 1.5", group=group, seconds=0.8, nonce="")
+    ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(hide)}; sleep 3", group=group, seconds=2, nonce="")
     assert ran.killed["returned"] is True
     assert ran.left == []
 

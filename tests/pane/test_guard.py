@@ -123,7 +123,7 @@ def test_lines_that_are_not_tool_calls_pass_through(tmp_path):
 def test_the_command_is_told_as_the_agent_typed_it(tmp_path):
     typed = "echo 'it'\\''s' && ls"
     line = f"source /h/.claude/shell-snapshots/s.sh 2>/dev/null || true && eval {shlex.quote(typed)} < /dev/null && pwd -P >| /dev/null"
-    ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(line + ' && sleep 1')} >/dev/null")
+    ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(line + ' && sleep 2')} >/dev/null")
     assert ran.named("CallOpened")[0]["command"] == typed
 
 
@@ -164,7 +164,7 @@ def test_a_killed_wrapper_takes_its_tree_along(tmp_path):
         f"""
         $GUARD '(setsid sleep 1000 &); touch {tmp_path}/ready; sleep 1000' & wrapper=$!
         until [ -e {tmp_path}/ready ]; do sleep 0.02; done
-        sleep 0.1; kill -9 $wrapper; wait $wrapper 2>/dev/null; sleep 0.6
+        sleep 0.1; kill -9 $wrapper; wait $wrapper 2>/dev/null; sleep 1.5
         """,
     )
     assert ran.left == []
