@@ -155,11 +155,6 @@ class NightRepository:
             found.update({os.path.relpath(file, self.git_dir): _digest(file) for file in _files(path)})
         return found
 
-    def prune_worktree(self, branch: str) -> None:
-        """Forget a worktree whose folder is gone; its branch stays."""
-        with self._locked():
-            shutil.rmtree(admin_folder(self.git_dir, branch), ignore_errors=True)
-
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with open(self.lock, "a", encoding="utf-8") as file:
