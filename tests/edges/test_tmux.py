@@ -19,7 +19,7 @@ from ralphd.core.errors import TmuxError, UsageError
 from ralphd.edges.processes import identity
 from ralphd.edges.tmux import Tmux, clean_environment
 from ralphd.edges.tmux_script import quote
-from ralphd.edges.tmux_socket import socket_path
+from ralphd.edges.tmux_socket import peer_pid, socket_path
 
 SLEEP = ["/bin/sleep", "600"]
 
@@ -377,3 +377,29 @@ def test_no_tmux_says_how_to_get_it(tmp_path):
 def test_libtmux_objects_work_through_the_bounded_server(tmux):
     open_(tmux, a=SLEEP)
     assert [session.name for session in tmux._server().sessions] == ["ralphd"]
+
+
+GHOST = """
+import os, socket, sys, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(9)
+child = os.fork()
+if child:
+    print(child, flush=True)
+    os._exit(0)
+sys.stdin.read()
+"""
+
+
+def test_a_socket_that_only_a_child_of_a_dead_server_holds_is_no_server(short_folder):
+    path = str(short_folder / "s")
+    ghost = subprocess.Popen([sys.executable, "-c", GHOST, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert int(ghost.stdout.readline()) > 0
+        ghost.wait()
+        assert peer_pid(path) == ghost.pid
+        assert Tmux(path, environ=os.environ).server_pid() is None
+    finally:
+        ghost.stdin.close()
+        ghost.stdout.close()
