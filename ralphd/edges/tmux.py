@@ -187,12 +187,11 @@ class Tmux:
         return [Client(pid=int(pid), tty=tty, window_name=name) for pid, tty, name in rows]
 
     def attach_argv(self, window: str | None = None) -> list[str]:
-        """Say what to exec to look at a window (or at the session); works inside another tmux too."""
+        """Say what to exec to look at a window or the session; it works inside another tmux too, not in this one."""
         if window is not None:
             tmux_script.refuse_bad_names([window])
         target = f"={SESSION}:={window}" if window else f"={SESSION}"
-        unset = ["/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE"]
-        return [*unset, self._program(), "-f", "/dev/null", "-S", self.socket, "attach-session", "-t", target]
+        return [self._program(), "-f", "/dev/null", "-S", self.socket, "attach-session", "-t", target]
 
     # ------------------------------------------------------------------ how tmux is called
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ralphd.core.errors import TmuxError, UsageError
-from ralphd.edges.processes import identity
+from ralphd.edges.processes import identity, with_environ
 from ralphd.edges.tmux import Tmux, clean_environment
 from ralphd.edges.tmux_script import quote
 from ralphd.edges.tmux_socket import peer_pid, socket_path
@@ -306,7 +306,7 @@ def test_sixty_four_windows_open_at_once(tmux):
 def slow_tmux(tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "tmux").write_text("#!/bin/sh\nsleep 1500\n")
+    (folder / "tmux").write_text(f"#!/bin/sh\nMARK='{tmp_path}' sleep 1500\n")
     (folder / "tmux").chmod(0o755)
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
@@ -326,7 +326,7 @@ def test_a_slow_tmux_is_an_error_in_bounded_time_and_leaves_nothing(tmp_path):
             call()
     with pytest.raises(TmuxError, match="didn't answer"):
         server.open_windows([("a", SLEEP)], home=SLEEP)
-    assert not [p for p in os.listdir("/proc") if p.isdigit() and str(tmp_path).encode() in cmdline(p)]
+    assert not with_environ(f"MARK={tmp_path}".encode())
 
 
 def cmdline(pid):
