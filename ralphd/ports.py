@@ -26,10 +26,11 @@ class Journal(Protocol):
     def submit(self, entries: Sequence[Entry], then: Callable[[list[Entry]], None] | None = None) -> None:
         """Queue entries. ``then`` gets those really stored, with ids, after the commit, from the writer's thread."""
 
+    @property
     def trouble(self) -> str:
-        """Return why the newest attempt to write failed, or an empty string."""
+        """Say why the newest attempt to write failed; empty when all is well."""
 
-    def close(self) -> None:
+    def close(self) -> object:
         """Write what waits and stop."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
 from ralphd.core.model import Candidate, Verdict, Verifier, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
-from ralphd.core.state import LoopState, NightState, TaskState
+from ralphd.core.state import Ending, LoopState, NightState, TaskState
 
 LEFT_BY_HANGUP = "hangup"  # a runner's own word when its window was closed under it
 
@@ -136,10 +137,15 @@ def _verify_bases(state: NightState, _present: Present) -> Iterator[Decision]:
 def _verify_claims(state: NightState, _present: Present) -> Iterator[Decision]:
     for loop in state.loops.values():
         task = state.tasks[loop.loop.task]
-        if loop.claim is None or not _worth(state, task, loop.claim.head):
-            continue
-        candidate = _candidate(loop, Head(commit=loop.claim.head, tree=""))
-        yield Decision(action=actions.Verify(candidate=candidate), why="a session claims that the task is done")
+        if loop.claim is not None and _worth(state, task, loop.claim.head):
+            action = actions.Verify(candidate=_left_by(loop, loop.claim))
+            yield Decision(action=action, why="a session claims that the task is done")
+
+
+def _verify_ends(state: NightState, _present: Present) -> Iterator[Decision]:
+    for loop in state.loops.values():
+        if loop.ended is not None and _worth(state, state.tasks[loop.loop.task], loop.ended.head):
+            yield Decision(action=actions.Verify(candidate=_left_by(loop, loop.ended)), why="a session ended with it")
 
 
 def _verify_heads(state: NightState, present: Present) -> Iterator[Decision]:
@@ -158,23 +164,37 @@ def _tell(state: NightState, _present: Present) -> Iterator[Decision]:
 
 
 def _notes(state: NightState, loop: LoopState) -> Iterator[tuple[actions.Tell, str]]:
-    name, verdict = loop.loop.id, loop.last_verdict
+    name, verdict, task = loop.loop.id, loop.last_verdict, state.tasks[loop.loop.task].task
+    base = task.base[:12]
     if verdict is not None and verdict.kind is Kind.TAMPERED:
         slots = {
             "commit": verdict.commit[:12],
-            "paths": ", ".join(verdict.tampered[:20]),
-            "base": state.tasks[loop.loop.task].task.base[:12],
+            "paths": shlex.join(verdict.tampered[:20]),
+            "base": base,
         }
         yield actions.Tell(loop=name, template="repair-tampered", slots=slots), "its branch changes protected paths"
     if loop.refuted is not None:
-        yield actions.Tell(loop=name, template="repair-false-done", slots=loop.refuted), "its claim was refuted"
-    if loop.parked:
-        yield actions.Tell(loop=name, template="repair-worktree", slots={"ref": loop.parked}), "work of it was parked"
+        slots = {**loop.refuted, "verify_command": task.verifier.command}
+        yield actions.Tell(loop=name, template="repair-false-done", slots=slots), "its claim was refuted"
+    if loop.parked is not None:
+        slots = {**loop.parked, "base": base, "commit": (loop.best_commit or task.base)[:12]}
+        yield actions.Tell(loop=name, template="repair-worktree", slots=slots), "work of it was parked"
 
 
 def _worth(state: NightState, task: TaskState, commit: str) -> bool:
     judgeable = bool(task.task.verifier.command) and task.base is not None and not state.skip_verification
     return judgeable and bool(commit) and commit != task.task.base and commit not in task.commits
+
+
+def _left_by(loop: LoopState, ending: Ending) -> Candidate:
+    return Candidate(
+        task=loop.loop.task,
+        loop=loop.loop.id,
+        generation=ending.generation,
+        trajectory=ending.trajectory,
+        commit=ending.head,
+        tree="",
+    )
 
 
 def _candidate(loop: LoopState, head: Head) -> Candidate:
@@ -197,6 +217,7 @@ RULES = (
     _keep_running,
     _verify_bases,
     _verify_claims,
+    _verify_ends,
     _verify_heads,
     _tell,
 )

@@ -101,7 +101,7 @@ def _point(value: object, pointer: str) -> object:
         elif isinstance(value, dict):
             value = value[name]
         else:
-            raise LookupError(f"nothing at {name!r}")  # noqa: TRY004  # a path that leads nowhere
+            raise LookupError(f"nothing at {name!r}")
     return value
 
 

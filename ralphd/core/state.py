@@ -14,8 +14,8 @@ from ralphd.core.outcomes import Kind, Outcome
 
 
 @dataclass(kw_only=True)
-class Claim:
-    """A session said that the whole task is done. ``entry`` is its TrajectoryEnded."""
+class Ending:
+    """What a session left behind, perhaps with the word that the whole task is done. ``entry``: its TrajectoryEnded."""
 
     entry: int
     generation: int
@@ -53,10 +53,11 @@ class LoopState:
     best_commit: str = ""
     submissions: int = 0
     last_verdict: Verdict | None = None
-    claim: Claim | None = None
+    claim: Ending | None = None
+    ended: Ending | None = None  # where the last session left the branch, if it moved
     claims_refuted: int = 0
     refuted: dict[str, str] | None = None  # the newest refuted claim, as slots of a note
-    parked: str = ""  # the newest rescue ref
+    parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
     told: set[str] = field(default_factory=set)  # keys of notes left
     note: str = ""
 
@@ -112,6 +113,22 @@ class NightState:
             _apply_runner(loop, entry)
 
 
+# Words of ours, never an agent's: they go into a prompt.
+PARKED_BECAUSE = {
+    Kind.WORKTREE_GONE: "the worktree was gone",
+    Kind.WORKTREE_DETACHED: "the worktree had left its branch",
+    Kind.BRANCH_MOVED: "its branch had been moved or deleted",
+    Kind.HISTORY_REWRITTEN: "its history had been rewritten",
+    Kind.MID_OPERATION: "a merge or rebase had been left half done",
+    Kind.STOPPED: "it was restarted from a clean state",
+}
+
+
+def quoted(text: str) -> str:
+    """Mark foreign words as words: each line behind ``> ``, no more than 2,000 characters."""
+    return "\n".join(f"> {line}" for line in text[-2000:].splitlines()) or "> (nothing)"
+
+
 def fold(entries: Iterable[Entry]) -> NightState:
     state = NightState()
     for entry in entries:
@@ -157,8 +174,8 @@ def _apply_noted(loop: LoopState, outcome: Outcome) -> None:
 def _apply_refutation(loop: LoopState, outcome: Outcome) -> None:
     if outcome.kind is Kind.FALSE_DONE:
         loop.claims_refuted += 1
-        why = outcome.evidence[0].what if outcome.evidence else ""
-        loop.refuted = {"commit": str(outcome.detail.get("commit", ""))[:12], "why": why}
+        said = outcome.evidence[0].what if outcome.evidence else "(nothing)"
+        loop.refuted = {"commit": str(outcome.detail.get("commit", ""))[:12], "verdict": quoted(said)}
 
 
 def _runner_gone(loop: LoopState) -> None:
@@ -254,8 +271,8 @@ def _apply_runner(loop: LoopState, entry: Entry) -> None:
         case records.Resumed():
             loop.held_kind = loop.held_why = loop.waiting_kind = ""
             loop.waiting_until = None
-        case records.Repaired(ref=ref) if ref:
-            loop.parked = ref
+        case records.Repaired(ref=ref, outcome=outcome) if ref:
+            loop.parked = {"ref": ref, "reason": PARKED_BECAUSE.get(outcome.kind, "its worktree was damaged")}
         case _:
             pass
 
@@ -266,13 +283,9 @@ def _apply_end(loop: LoopState, entry: Entry, ended: records.TrajectoryEnded) ->
     loop.usage = add_usage(loop.usage, ended.usage)
     loop.usage_now = records.Usage()
     loop.quiet_for_s = 0.0
-    if ended.claims_done:
-        loop.claim = Claim(
-            entry=entry.id,
-            generation=entry.generation,
-            trajectory=entry.trajectory,
-            head=ended.head_after,
-        )
+    left = Ending(entry=entry.id, generation=entry.generation, trajectory=entry.trajectory, head=ended.head_after)
+    loop.claim = left if ended.claims_done else loop.claim
+    loop.ended = left if ended.head_after != ended.head_before else loop.ended
 
 
 def add_usage(a: records.Usage, b: records.Usage) -> records.Usage:

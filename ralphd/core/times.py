@@ -28,7 +28,7 @@ def parse_until(text: str, now: datetime) -> datetime:
     A time that daylight saving skips is taken as that much later; one that it repeats, as the first still to come.
     UsageError for anything but a time of day.
     """
-    clock = _clock(text)
+    clock = parse_clock(text)
     zone = now.tzinfo
     if zone is None:
         raise ValueError("parse_until needs an aware datetime")
@@ -46,7 +46,8 @@ def instant(wall: datetime, zone: tzinfo, *, fold: int = 0) -> datetime:
     return wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
 
 
-def _clock(text: str) -> time:
+def parse_clock(text: str) -> time:
+    """Read ``HH:MM``; anything else is a UsageError."""
     match = _CLOCK.fullmatch(text.strip())
     hour, minute = (int(part) for part in match.groups()) if match else (24, 0)
     if hour > 23 or minute > 59:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from ralphd.core.errors import EdgeError
+
 POLL_S = 0.05  # between two looks at processes that were told to end
 KILL_S = 10.0  # after SIGKILL only a process stuck in the kernel stays; it can't be waited out
 _GONE = ("Z", "X", "x")
@@ -72,10 +74,11 @@ def signal_if_same(who: Identity, number: int) -> bool:
     return True
 
 
-def with_environ(entry: bytes) -> list[Identity]:
-    """Find every process of our user, but for this one, that was started with exactly ``entry`` (``NAME=value``)."""
+def with_environ(*entries: bytes) -> list[Identity]:
+    """Find every process of our user, but for this one, that was started with one of ``entries`` (``NAME=value``)."""
+    wanted = frozenset(entries)
     pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
-    holders = (identity(pid) for pid in pids if pid != os.getpid() and _holds(pid, entry))
+    holders = (identity(pid) for pid in pids if pid != os.getpid() and _holds(pid, wanted))
     return [who for who in holders if who is not None]
 
 
@@ -106,11 +109,34 @@ def end(
     return Ended(asked=frozenset(asked), killed=frozenset(killed), left=frozenset())
 
 
-def _holds(pid: int, entry: bytes) -> bool:
+class LoopProcesses:
+    """The working default of ports.Host: what loops started is known by the nonce in its environment, never by name."""
+
+    def __init__(self, *, clock: Callable[[], float], wait: Callable[[float], None], grace_s: float = 2.0) -> None:
+        self._clock = clock
+        self._wait = wait
+        self._grace_s = grace_s
+
+    def end_leftovers(self, nonces: Iterable[str]) -> int:
+        entries = [f"RALPHD_NONCE={nonce}".encode() for nonce in nonces]
+        if not entries:
+            return 0
+        gone = end(
+            lambda: with_environ(*entries),
+            grace_s=self._grace_s,
+            clock=self._clock,
+            wait=self._wait,
+        )
+        if gone.left:
+            raise EdgeError(f"processes {sorted(who.pid for who in gone.left)} of a loop don't end, not even killed")
+        return len(gone.asked | gone.killed)
+
+
+def _holds(pid: int, entries: frozenset[bytes]) -> bool:
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
             return False
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return entry in file.read().split(b"\0")
+            return not entries.isdisjoint(file.read().split(b"\0"))
     except OSError:
         return False

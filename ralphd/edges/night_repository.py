@@ -1,0 +1,336 @@
+"""Where the loops of a night commit: a bare clone, which the daemon reads with a configuration it owns.
+
+``<at>/repo.git`` is the loops' side: whatever they do to its configuration and hooks lands there. ``<at>/control.git``
+has the same objects and refs by links and everything else of its own; every git the daemon starts uses that one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from ralphd.core.errors import GitError, UsageError
+from ralphd.core.worktrees import admin_folder, is_branch, is_object_id, link_files
+from ralphd.edges.checkout import Checkout, configuration, copy_excludes, index_copy, make_view
+from ralphd.edges.git import Git
+
+BASE_REF = "refs/ralphd/base"
+_SUBJECT_LIMIT_BYTES = 400
+_GUARDED = ("config", "config.worktree", "hooks", "info/attributes")
+_GUARDED_FILE_LIMIT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """What the loops start from. ``uncommitted`` paths of the checkout are in it when ``included``, else left out."""
+
+    commit: str
+    uncommitted: int
+    included: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tip:
+    """A branch's end. ``tree`` is empty where the objects are damaged."""
+
+    commit: str
+    tree: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linked:
+    """A loop's worktree, tied and not yet checked out. ``moved_aside`` is where a leftover folder went, or empty."""
+
+    worktree: str
+    branch: str
+    head: str
+    moved_aside: str
+
+
+class NightRepository:
+    """The git side of one night. Nothing here reads a configuration, a hook or an index that a loop can write."""
+
+    def __init__(self, at: str) -> None:
+        self.at = at
+        self.git_dir = os.path.join(at, "repo.git")
+        self.control = os.path.join(at, "control.git")
+        self.lock = os.path.join(at, "worktree.lock")  # the pane takes it too
+        self._git = Git(git_dir=self.control)
+
+    @classmethod
+    def create(
+        cls, source: Checkout, at: str, base: str, *, with_uncommitted: bool = False
+    ) -> tuple[NightRepository, Base]:
+        """Clone ``source`` (objects hard-linked) into the new folder ``at`` for loops to start from commit ``base``.
+
+        Raises UsageError where ``source`` can't serve, and leaves nothing behind then.
+        """
+        if os.path.lexists(at):
+            raise UsageError(f"{at} exists already: a night repository is made once")
+        building = f"{at}.building"
+        shutil.rmtree(building, ignore_errors=True)
+        os.makedirs(building, 0o700)
+        try:
+            made = cls(building)
+            made._fill(source, base)
+            start = made._base(source, base, with_uncommitted=with_uncommitted)
+            os.rename(building, at)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+        return cls(at), start
+
+    def add_worktree(self, path: str, branch: str, base: str) -> Linked:
+        """Tie ``path`` to ``branch`` (made at ``base`` unless it exists). Does nothing where that is so already.
+
+        Converges from any mixture of leftovers. A folder that isn't this worktree is moved aside, never removed.
+        """
+        if not is_branch(branch):
+            raise UsageError(f"{branch!r} is no branch of a loop: ralphd/<night>/<loop>, ids of a-z, 0-9 and -")
+        with self._locked():
+            head = self._git.answer("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
+            if head is None:
+                self._git("update-ref", "--no-deref", f"refs/heads/{branch}", base)
+            files = link_files(self.git_dir, path, branch)
+            if not os.path.islink(path) and all(_holds(*file) for file in files[1:]):
+                return Linked(worktree=path, branch=branch, head=head or base, moved_aside="")
+            aside = _move_aside(path)
+            shutil.rmtree(admin_folder(self.git_dir, branch), ignore_errors=True)  # an index of files that are gone
+            for name, text in files:
+                os.makedirs(os.path.dirname(name), exist_ok=True)
+                _replace(name, text)
+        return Linked(worktree=path, branch=branch, head=head or base, moved_aside=aside)
+
+    def heads(self, prefix: str) -> dict[str, Tip]:
+        """Return the tips of all branches below ``prefix`` (``ralphd/<night>/``) by their names, in one git."""
+        where = f"refs/heads/{prefix.rstrip('/')}"
+        try:
+            listed = self._git("for-each-ref", "--format=%(refname)%00%(objectname)%00%(tree)", where)
+        except GitError:  # one damaged branch makes git refuse them all
+            return self._heads_one_by_one(where)
+        rows = (os.fsdecode(line).split("\0") for line in listed.splitlines())
+        return {name.removeprefix("refs/heads/"): Tip(commit=commit, tree=tree) for name, commit, tree in rows}
+
+    def _heads_one_by_one(self, where: str) -> dict[str, Tip]:
+        listed = os.fsdecode(self._git("for-each-ref", "--format=%(refname)%00%(objectname)", where))
+        rows = [line.split("\0") for line in listed.splitlines()]
+        asked = "".join(f"{commit}^{{tree}}\n" for _, commit in rows).encode()
+        trees = os.fsdecode(self._git("cat-file", "--batch-check=%(objectname)", stdin=asked)).splitlines()
+        return {
+            name.removeprefix("refs/heads/"): Tip(commit=commit, tree=tree if is_object_id(tree) else "")
+            for (name, commit), tree in zip(rows, trees, strict=True)
+        }
+
+    def changed_paths(self, old: str, new: str) -> tuple[str, ...]:
+        """Return the paths that differ between two commits, a rename as both its paths."""
+        return changed_paths(self._git, old, new)
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        return self._git.answer("merge-base", "--is-ancestor", old, new) is not None
+
+    def commits_between(self, base: str, head: str) -> int:
+        return int(self._git.text("rev-list", "--count", f"{base}..{head}"))
+
+    def tree_of(self, commit: str) -> str:
+        return self._git.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+
+    def subject_of(self, commit: str) -> str:
+        """Return the first line of a commit's message for display: capped, one line, no control characters."""
+        line = self._git("log", "-1", "--no-show-signature", "--format=%s", commit, "--")[:_SUBJECT_LIMIT_BYTES]
+        return "".join(
+            letter if letter.isprintable() else "\ufffd" for letter in line.decode("utf-8", "replace").rstrip("\n")
+        )
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return a digest of every file that can make git run something, by its path in the night repository."""
+        found = {}
+        for name in _GUARDED:
+            path = os.path.join(self.git_dir, name)
+            found.update({os.path.relpath(file, self.git_dir): _digest(file) for file in _files(path)})
+        return found
+
+    def prune_worktree(self, branch: str) -> None:
+        """Forget a worktree whose folder is gone; its branch stays."""
+        with self._locked():
+            shutil.rmtree(admin_folder(self.git_dir, branch), ignore_errors=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open(self.lock, "a", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file, so also with us
+            yield
+
+    def _fill(self, source: Checkout, base: str) -> None:
+        plain = Git(git_dir=source.git_dir)
+        layout = plain.text("rev-parse", "--show-object-format")
+        _make_bare(self.git_dir, layout, base, _identity(source))
+        _link_objects(os.path.join(source.common_dir, "objects"), os.path.join(self.git_dir, "objects"))
+        if source.shallow:
+            shutil.copyfile(os.path.join(source.common_dir, "shallow"), os.path.join(self.git_dir, "shallow"))
+        copy_excludes(source.common_dir, self.git_dir)
+        make_view(self.control, self.git_dir, base, relative=True)
+        copy_excludes(source.common_dir, self.control)
+        _require_whole(self._git, source, base)
+        tags = plain("for-each-ref", "--merged", base, "--format=create %(refname) %(objectname)", "refs/tags")
+        # Tags: the version that a project's own build takes from git. No branch: none is anybody's to move.
+        self._git("update-ref", "--stdin", stdin=tags + f"create {BASE_REF} {base}\n".encode())
+
+    def _base(self, source: Checkout, base: str, *, with_uncommitted: bool) -> Base:
+        if not with_uncommitted or not source.dirty:
+            return Base(commit=base, uncommitted=source.uncommitted, included=False)
+        if base != source.head:
+            raise UsageError("--with-uncommitted starts from what is checked out: leave task.base at HEAD")
+        if source.mid_operation:
+            raise UsageError(f"a {source.mid_operation} is open in {source.toplevel}: finish or abort it first")
+        with index_copy(source.git_dir) as index:
+            git = self._git.within(work_tree=source.toplevel, index=index, user_config=True)
+            if not os.path.exists(index):
+                git("read-tree", base)
+            status, _, err = git.run("add", "--all", "--", ".")
+            if status:
+                raise UsageError(f"--with-uncommitted: git can't add all of {source.toplevel}: {err.strip()[:300]}")
+            tree = git.text("write-tree")
+        message = f"Uncommitted changes of {os.path.basename(source.toplevel)} at the start of the night"
+        commit = self._git.text("commit-tree", tree, "-p", base, "-m", message)
+        self._git("update-ref", BASE_REF, commit)
+        _replace(os.path.join(self.git_dir, "HEAD"), commit + "\n")
+        return Base(commit=commit, uncommitted=len(self.changed_paths(base, commit)), included=True)
+
+
+def changed_paths(git: Git, old: str, new: str) -> tuple[str, ...]:
+    listed = git(
+        "diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--name-only", old, new, "--"
+    )
+    return tuple(os.fsdecode(path) for path in listed.split(b"\0") if path)
+
+
+def _make_bare(git_dir: str, object_format: str, head: str, identity: list[tuple[str, str]]) -> None:
+    for folder in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "hooks", "info", "worktrees"):
+        os.makedirs(os.path.join(git_dir, folder), 0o700)
+    _replace(os.path.join(git_dir, "HEAD"), head + "\n")
+    settings = [
+        ("core.repositoryformatversion", "1"),
+        ("core.logAllRefUpdates", "true"),  # a bare repository keeps no reflog by itself
+        ("extensions.worktreeConfig", "true"),  # so that a sparse loop need not change what all share
+        ("gc.auto", "0"),
+        ("maintenance.auto", "false"),
+        ("commit.gpgSign", "false"),  # nobody is there to type a passphrase
+        ("tag.gpgSign", "false"),
+        *([("extensions.objectFormat", object_format)] if object_format != "sha1" else []),
+        *identity,
+    ]
+    _replace(os.path.join(git_dir, "config"), os.fsdecode(configuration(settings)))
+    # With worktreeConfig on, `bare` in the common file would make every worktree bare (git-worktree(1)).
+    _replace(os.path.join(git_dir, "config.worktree"), "[core]\n\tbare = true\n")
+
+
+def _identity(source: Checkout) -> list[tuple[str, str]]:
+    """Return who commits: the person, as their configuration names them, since an agent without a name can't commit."""
+    theirs = Git(git_dir=source.git_dir, user_config=True)
+    name = theirs.answer("config", "--get", "user.name") or "ralphd"
+    email = theirs.answer("config", "--get", "user.email") or "ralphd@localhost"
+    return [("user.name", name), ("user.email", email)]
+
+
+def _link_objects(source: str, target: str) -> None:
+    """Hard-link all objects. Where a repack moves them under our feet, go over them again."""
+    for _ in range(5):
+        if all(_link(path, os.path.join(target, os.path.relpath(path, source))) for path in _files(source)):
+            break
+    alternates = os.path.join(source, "info", "alternates")
+    if os.path.exists(alternates):
+        with open(alternates, encoding="utf-8", errors="surrogateescape") as file:
+            stores = [line for line in file.read().splitlines() if line and not line.startswith("#")]
+        lines = [
+            line if line.startswith(("/", '"')) else os.path.realpath(os.path.join(source, line)) for line in stores
+        ]
+        _replace(os.path.join(target, "info", "alternates"), "".join(f"{line}\n" for line in lines))
+
+
+def _link(source: str, target: str) -> bool:
+    name = os.path.basename(source)
+    if name.startswith("tmp_") or name.endswith(".lock") or os.path.basename(os.path.dirname(source)) == "info":
+        return True
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return True
+    except FileNotFoundError:
+        return False
+    except OSError:  # another filesystem, another owner, too many links
+        with suppress(FileNotFoundError):
+            shutil.copy2(source, target)
+            return True
+        return False
+    return True
+
+
+def _require_whole(git: Git, source: Checkout, base: str) -> None:
+    status, _, _ = git.run("cat-file", "-e", f"{base}^{{tree}}")
+    if status:
+        raise GitError(f"{source.toplevel}: the files of commit {base} could not be read; try `git fsck` there")
+    if source.partial:
+        listed = git("rev-list", "--objects", "--missing=print", "-1", base)
+        missing = sum(line.startswith(b"?") for line in listed.splitlines())
+        if missing:
+            raise UsageError(
+                f"{source.toplevel} is a partial clone and {missing} files of {base[:12]} are not in it: "
+                f"`git fetch --refetch --no-filter` there first"
+            )
+
+
+def _holds(path: str, text: str) -> bool:
+    content = _content(path)
+    return content is not None and content == os.fsencode(text)
+
+
+def _content(path: str) -> bytes | None:
+    """Read a small plain file that somebody hostile may have replaced: no link is followed, no pipe waited for."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, _GUARDED_FILE_LIMIT_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _move_aside(path: str) -> str:
+    if not os.path.lexists(path):
+        return ""
+    if os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path):
+        return ""
+    aside = f"{path}.aside-{time.time_ns()}"
+    os.rename(path, aside)
+    return aside
+
+
+def _replace(path: str, text: str) -> None:
+    with open(f"{path}.new", "wb") as file:
+        file.write(os.fsencode(text))
+    os.replace(f"{path}.new", path)
+
+
+def _files(path: str) -> Iterator[str]:
+    if os.path.islink(path) or not os.path.isdir(path):
+        yield from [path] if os.path.lexists(path) else []
+        return
+    for folder, _, names in os.walk(path):
+        yield from (os.path.join(folder, name) for name in sorted(names))
+
+
+def _digest(path: str) -> str:
+    if os.path.islink(path):
+        return f"link to {os.readlink(path)}"
+    content = _content(path)
+    return "unreadable" if content is None else f"{os.lstat(path).st_size} {hashlib.sha256(content).hexdigest()}"

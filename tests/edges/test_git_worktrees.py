@@ -1,0 +1,98 @@
+"""Worktrees of loops: tied at any width, from any leftovers, without losing work."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.repositories import commit, everything, git, head, linked, night_of, repository
+
+from ralphd.core.errors import UsageError
+from ralphd.edges.night_repository import NightRepository
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return repository(tmp_path / "repo")
+
+
+@pytest.fixture
+def night(repo: Path, tmp_path: Path) -> NightRepository:
+    return night_of(repo, tmp_path / "night")
+
+
+def test_sixteen_worktrees_at_once(night: NightRepository, tmp_path: Path, repo: Path) -> None:
+    base = head(repo)
+
+    def add(n: int) -> str:
+        return NightRepository(night.at).add_worktree(str(tmp_path / f"w{n}"), f"ralphd/n1/w{n}", base).head
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(add, range(16))) == [base] * 16
+    assert len(git(night.git_dir, "worktree", "list").splitlines()) == 17
+    assert len(night.heads("ralphd/n1")) == 16
+    for n in range(16):
+        assert git(tmp_path / f"w{n}", "rev-parse", "--abbrev-ref", "HEAD") == f"ralphd/n1/w{n}"
+
+
+@pytest.mark.parametrize("folder", ["none", "empty", "foreign", "linked", "symlink"])
+@pytest.mark.parametrize("left", [(), ("admin",), ("branch",), ("admin", "branch")])
+def test_worktrees_converge_from_any_leftovers(
+    night: NightRepository, tmp_path: Path, repo: Path, folder: str, left: tuple[str, ...]
+) -> None:
+    """Commits of a leftover branch and files of a leftover folder are still there, and the worktree works."""
+    at, base = tmp_path / "one", head(repo)
+    linked(night, at)
+    kept = commit(at, "earlier work")
+    (at / "unsaved").write_text("precious")
+    if folder != "linked":
+        shutil.rmtree(at)
+    if folder in ("empty", "foreign"):
+        at.mkdir()
+    if folder == "foreign":
+        (at / "unsaved").write_text("precious")
+    if folder == "symlink":
+        at.symlink_to(repo)
+    if "admin" not in left:
+        shutil.rmtree(Path(night.git_dir, "worktrees", "one"))
+    if "branch" not in left:
+        git(night.git_dir, "update-ref", "-d", "refs/heads/ralphd/n1/one")
+    before = everything(repo)
+    for _ in range(3):
+        made = night.add_worktree(str(at), "ralphd/n1/one", base)
+        assert made.head == (kept if "branch" in left else base)
+    assert git(at, "symbolic-ref", "HEAD") == "refs/heads/ralphd/n1/one"
+    git(at, "reset", "-q", "--mixed")
+    assert git(at, "rev-parse", "HEAD") == made.head
+    unsaved = [path.read_text() for path in tmp_path.glob("one*/unsaved") if not path.parent.is_symlink()]
+    assert unsaved == (["precious"] if folder in ("linked", "foreign") else [])
+    assert everything(repo) == before
+    assert len(git(night.git_dir, "worktree", "list").splitlines()) == 2
+
+
+@pytest.mark.parametrize("branch", ["main", "ralphd/n1/-x/y", "ralphd/../x", "ralphd/n1/A", "ralphd/n1/x\n", "-d"])
+def test_a_branch_outside_the_loops_is_refused(night: NightRepository, tmp_path: Path, branch: str) -> None:
+    with pytest.raises(UsageError, match="no branch of a loop"):
+        night.add_worktree(str(tmp_path / "w"), branch, "HEAD")
+
+
+def test_a_worktree_is_an_ordinary_one_to_git(night: NightRepository, tmp_path: Path) -> None:
+    at = linked(night, tmp_path / "one")
+    assert git(at, "rev-parse", "--is-bare-repository", "--is-inside-work-tree").split() == ["false", "true"]
+    assert git(at, "status", "--porcelain=v1", "--branch") == "## ralphd/n1/one"
+    assert git(at, "worktree", "prune", "--dry-run", "--verbose") == ""
+    git(at, "checkout", "-q", "-b", "scratch")
+    git(at, "checkout", "-q", "ralphd/n1/one")
+
+
+def test_deleting_one_worktree_harms_no_other(night: NightRepository, tmp_path: Path, repo: Path) -> None:
+    at, other = linked(night, tmp_path / "one"), linked(night, tmp_path / "two", "two")
+    done = commit(at, "x")
+    shutil.rmtree(at)
+    night.prune_worktree("ralphd/n1/one")
+    shutil.rmtree(night.git_dir + "/objects", ignore_errors=True)
+    assert git(repo, "fsck", "--strict") == ""
+    assert other.exists()
+    assert done
