@@ -326,7 +326,7 @@ def test_a_slow_tmux_is_an_error_in_bounded_time_and_leaves_nothing(tmp_path):
             call()
     with pytest.raises(TmuxError, match="didn't answer"):
         server.open_windows([("a", SLEEP)], home=SLEEP)
-    assert not with_environ(f"MARK={tmp_path}".encode())
+    wait_for(lambda: not with_environ(f"MARK={tmp_path}".encode()))
 
 
 def cmdline(pid):
