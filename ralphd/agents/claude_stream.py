@@ -45,15 +45,10 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
 
 SYNTHETIC = "<synthetic>"  # the CLI's own words in the model's place
-# Of an answer that moves; a ping only says that the connection lives.
-PIECES = (
-    "message_start",
-    "content_block_start",
-    "content_block_delta",
-    "content_block_stop",
-    "message_delta",
-    "message_stop",
-)
+# Of an answer that is still coming. A ping only says that the connection lives; the ends of blocks and messages come
+# after the call they hold, which may take its time.
+PIECES = ("message_start", "content_block_start", "content_block_delta")
+COMPACTION_S = 600.0  # a summary of 20 000 tokens, of which the stream shows nothing
 COUNTED_MESSAGES = 64  # ids whose usage is known; the lines of one message follow closely
 
 
@@ -95,15 +90,12 @@ class Stream:
     def _piece(self, event: Event, span: Span) -> tuple[Signal, ...]:
         start, end = span
         piece = record(event.get("event"))
+        if piece.get("type") == "message_delta" and (out := whole(record(piece.get("usage")).get("output_tokens"))):
+            return (Used(start=start, end=end, tokens_out=out),)
         if piece.get("type") not in PIECES:
             return ()
-        streamed = Streamed(start=start, end=end)
-        message = record(piece.get("message"))
-        if piece.get("type") == "message_start":
-            return (streamed, *self._use(message, span, output=False))
-        if piece.get("type") == "message_delta" and (out := whole(record(piece.get("usage")).get("output_tokens"))):
-            return (streamed, Used(start=start, end=end, tokens_out=out))
-        return (streamed,)
+        used = self._use(record(piece.get("message")), span, output=False)
+        return (Streamed(start=start, end=end), *used)
 
     def _assistant(self, event: Event, span: Span) -> tuple[Signal, ...]:
         message = record(event.get("message"))
@@ -218,8 +210,7 @@ def _system(event: Event, span: Span) -> tuple[Signal, ...]:
         case "status" if event.get("status") == "requesting":
             return (Requesting(start=start, end=end),)
         case "status" if event.get("status") == "compacting":
-            # One long request that streams nothing we could see: not silence to be measured.
-            return (Retrying(start=start, end=end, error="compacting"),)
+            return (Retrying(start=start, end=end, error="compacting", delay_s=COMPACTION_S),)
         case "api_retry":
             return (_retrying(event, span),)
         case "compact_boundary":
