@@ -57,6 +57,7 @@ class Stream:
     """Reads one process. Holds what one line alone doesn't tell."""
 
     _trouble: Failed | None = None  # the newest synthetic message that told of an error
+    _answered: bool = False  # since then: another answer makes it old
     _resets_at: float | None = None  # of the limit that was hit
     _counted: dict[str, None] = field(default_factory=dict)
     _spent: Used = field(default_factory=lambda: Used(total=True))
@@ -94,6 +95,7 @@ class Stream:
             return (Used(start=start, end=end, tokens_out=out),)
         if piece.get("type") not in PIECES:
             return ()
+        self._answered = True
         used = self._use(record(piece.get("message")), span, output=False)
         return (Streamed(start=start, end=end), *used)
 
@@ -101,6 +103,7 @@ class Stream:
         message = record(event.get("message"))
         if message.get("model") == SYNTHETIC or event.get("is_api_error_message") is True:
             return self._synthetic(event, message, span)
+        self._answered = True
         blocks = [signal for block in records(message.get("content")) for signal in _block(block, span)]
         return (*self._use(message, span, output=True), *blocks)
 
@@ -119,6 +122,7 @@ class Stream:
             message=words[:TEXT_CHARS],
             resets_at=self._resets_at,
         )
+        self._answered = False
         return (self._trouble,)
 
     def _result(self, event: Event, span: Span) -> tuple[Signal, ...]:
@@ -133,13 +137,19 @@ class Stream:
             claims_done=ok and claims_done(words),
             terminal=text(event.get("terminal_reason")) or text(event.get("subtype")),
         )
-        failed = () if ok else (self._failure(event, words, span),)
+        failed = () if ok else self._failure(event, words, span)
         self._trouble = None
         return (self._total(event, span), *failed, result)
 
-    def _failure(self, event: Event, words: str, span: Span) -> Failed:
-        """Put together what the synthetic message and the result tell of one failure."""
+    def _failure(self, event: Event, words: str, span: Span) -> tuple[Failed, ...]:
+        """Put together what the synthetic message and the result tell of one failure, if that is more than was said."""
         trouble = self._trouble or Failed()
+        whole_story = self._story(event, words, trouble, span)
+        told = (trouble.status, trouble.error, trouble.message)
+        news = self._answered or told != (whole_story.status, whole_story.error, whole_story.message)
+        return (whole_story,) if news or self._trouble is None else ()
+
+    def _story(self, event: Event, words: str, trouble: Failed, span: Span) -> Failed:
         terminal = event.get("terminal_reason")
         return Failed(
             start=trouble.start if self._trouble else span[0],

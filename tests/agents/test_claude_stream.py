@@ -267,3 +267,18 @@ def test_a_call_that_takes_its_time_is_no_silent_stream():
         for kind in ("content_block_stop", "message_delta", "message_stop")
     ]
     assert type(read(assistant(CALL), *ends)[-1]) is Called
+
+
+def test_one_failure_is_told_once_unless_its_result_tells_more_or_answers_came_between():
+    trouble = synthetic("API Error: 529", error="server_error", api_error_status=529, is_api_error_message=True)
+    wall = result(is_error=True, result="API Error: 529", api_error_status=529, terminal_reason="api_error")
+
+    def failures(*events):
+        return [s for s in read(*events) if isinstance(s, Failed)]
+
+    assert len(failures(trouble, wall)) == 1
+    assert len(failures(wall)) == 1
+    assert len(failures(trouble, {**wall, "terminal_reason": "prompt_too_long"})) == 2
+    late = assistant(TEXT, parent_tool_use_id="t1")
+    assert len(failures(trouble, late, wall)) == 2
+    assert reading("claude", lines(trouble, late, wall)).failed.status == 529
