@@ -19,7 +19,6 @@ class Unknown:
     what: str
     subject: str = ""
     count: int = 1
-    since: str = ""
 
 
 def unknown(facts: Facts, unreadable: int) -> tuple[Unknown, ...]:

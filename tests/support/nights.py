@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from ralphd.core import events, records
 from ralphd.core.actions import Action, RestartLoop, Verify
 from ralphd.core.events import Entry
@@ -13,7 +15,7 @@ NIGHT = "2026-11-30-a"
 
 
 def commit(number: int) -> str:
-    return f"{number:040x}".replace("0", "a")
+    return hashlib.sha1(str(number).encode()).hexdigest()
 
 
 class Night:
@@ -169,4 +171,43 @@ def a_good_night() -> Night:
     night.verdict(12.0, "fix-1", 2, of=commit(4), passed=True, submission=True, counts=counts)
     night.say(events.ClaimSettled(entry=done.id, outcome=Outcome(kind=Kind.FINISHED)), "fix-1", 2)
     night.over("goal")
+    return night
+
+
+def a_bare_night() -> Night:
+    """One loop without a verifier, held because its key is refused; the night has no end yet."""
+    night = Night()
+    night.started(width=1, ends_at=None)
+    night.task(command="")
+    night.loop("go-1")
+    night.began("go-1", 1)
+    night.ended("go-1", 1, after=commit(2), tokens=None)
+    night.verdict(None, "go-1", 1, of=commit(2), unverified=True)
+    night.began("go-1", 2, head=commit(2))
+    night.say(records.AttemptEnded(attempt=1, outcome=Outcome(kind=Kind.AUTH), wait_s=0.0), "go-1", 2)
+    return night
+
+
+def a_null_night() -> Night:
+    """Two tasks that nothing could improve; one loop tampered with the tests."""
+    night = Night()
+    night.started()
+    night.task()
+    night.task("speed", direction="min")
+    night.loop("fix-1")
+    night.loop("fast-1", task="speed")
+    night.verdict(7.0)
+    night.verdict(2.5, task="speed")
+    night.began("fix-1", 1)
+    night.ended("fix-1", 1, after=commit(2))
+    night.verdict(12.0, "fix-1", 1, of=commit(2), kind=Kind.TAMPERED)
+    night.say(
+        events.OutcomeNoted(outcome=Outcome(kind=Kind.TAMPERED, evidence=(Evidence(what="tests/test_x.py differs"),))),
+        "fix-1",
+        1,
+    )
+    night.began("fast-1", 1)
+    night.ended("fast-1", 1, after=commit(3))
+    night.verdict(2.75, "fast-1", 1, of=commit(3), task="speed")
+    night.over()
     return night
