@@ -14,16 +14,21 @@ from ralphd.core.report_parts import ActionPart, Best, LoopPart, NightPart, Poin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ralphd.core.events import Entry
+
+__all__ = ["Report", "iso", "report", "to_json"]
 
 SCHEMA = "ralphd.report/1"
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
-def report(entries: Iterable[Entry], now: float, unreadable: int = 0) -> Report:
-    """Fold one night's entries, in order of id. ``unreadable``: rows that the reader had to leave out."""
+def report(entries: Iterable[Entry], now: float, unreadable: Callable[[], int] = int) -> Report:
+    """Fold one night's entries, in order of id.
+
+    ``unreadable`` is asked after the last entry how many the reader had to leave out.
+    """
     facts = gather(entries)
     sound = _sound(facts.verdicts)
     loops = tuple(_loop(facts, loop, sound) for loop in facts.loops.values())
@@ -36,7 +41,7 @@ def report(entries: Iterable[Entry], now: float, unreadable: int = 0) -> Report:
         throughput=_throughput(facts, sound),
         totals=_totals(facts, loops),
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
-        unknown=report_unknown.unknown(facts, unreadable),
+        unknown=report_unknown.unknown(facts, unreadable()),
     )
 
 

@@ -297,7 +297,7 @@ def test_a_night_taken_up_again_goes_on_from_its_first_start():
 
 
 def test_an_empty_night_is_a_report_of_nothing():
-    value = report([], NOW, unreadable=3)
+    value = report([], NOW, unreadable=lambda: 3)
     assert (value.tasks, value.loops, value.outcomes, value.night.started_at) == ((), (), {}, None)
     assert ("unreadable", "", 3) in gaps(value)
     json.dumps(to_json(value), allow_nan=False)
