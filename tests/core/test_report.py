@@ -121,7 +121,7 @@ def test_a_tree_that_turns_out_flaky_later_loses_its_first_verdict_too():
 
 def test_without_a_verifier_nothing_is_the_best_and_nobody_knows():
     night = a_task(command="")
-    night.verdict(None, "fix-1", of=commit(2), unverified=True)
+    night.verdict(5.0, "fix-1", of=commit(2), unverified=True)
     value = told(night)
     assert (value.tasks[0].best, value.tasks[0].improved, value.tasks[0].verified) == (None, None, False)
     assert ("no_verifier", "main", 1) in gaps(value)

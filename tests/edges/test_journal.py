@@ -107,6 +107,20 @@ def test_the_file_is_the_owners_alone_under_any_umask(path, umask):
     assert modes == {"": 0o600, "-wal": 0o600, "-shm": 0o600}
 
 
+def test_the_file_is_never_open_to_others_not_even_for_a_moment(path, monkeypatch):
+    seen = []
+    fchmod = os.fchmod
+    monkeypatch.setattr(
+        os, "fchmod", lambda fd, mode: (seen.append(stat.S_IMODE(os.fstat(fd).st_mode)), fchmod(fd, mode))
+    )
+    before = os.umask(0)
+    try:
+        opened(path).close()
+    finally:
+        os.umask(before)
+    assert seen == [0o600]
+
+
 def test_a_file_that_others_could_read_is_closed_to_them(path):
     opened(path).close()
     os.chmod(path, 0o644)
@@ -247,8 +261,10 @@ def test_a_reader_can_not_write(journal, path):
     from sqlalchemy.exc import OperationalError
 
     reader = JournalReader.open(path)
-    with reader._engine.connect() as connection, pytest.raises(OperationalError, match="readonly"):
-        connection.exec_driver_sql("DELETE FROM entry")
+    for wish in ("ON", "OFF"):
+        with reader._engine.connect() as connection, pytest.raises(OperationalError, match="readonly"):
+            connection.exec_driver_sql(f"PRAGMA query_only={wish}")
+            connection.exec_driver_sql("DELETE FROM entry")
     reader.close()
 
 
