@@ -12,8 +12,8 @@ SHORTEST_VALUE = 6  # characters; a shorter "secret" would blank half the journa
 WORKING = frozenset(
     {
         "base", "boot_id", "branch", "commit", "file", "folder", "head", "head_after", "head_before", "id", "kind",
-        "log", "loop", "night_repository", "nonce", "output", "pane", "pod", "prompt", "prompt_sha256", "ref", "repository",
-        "reset_to", "score", "session", "task", "template", "tree", "type", "worktree",
+        "log", "loop", "night_repository", "nonce", "output", "pane", "pod", "prompt", "prompt_sha256", "ref",
+        "repository", "reset_to", "score", "session", "task", "template", "tree", "type", "worktree",
     },
 )  # fmt: skip
 # Below these names everything is somebody else's text, whatever it calls its keys.
