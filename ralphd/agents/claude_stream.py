@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ralphd.agents.jsonl import (
+    RESULT_CHARS,
     TEXT_CHARS,
     error_object,
     objects,
@@ -44,6 +45,15 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
 
 SYNTHETIC = "<synthetic>"  # the CLI's own words in the model's place
+# Of an answer that moves; a ping only says that the connection lives.
+PIECES = (
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+)
 COUNTED_MESSAGES = 64  # ids whose usage is known; the lines of one message follow closely
 
 
@@ -85,8 +95,8 @@ class Stream:
     def _piece(self, event: Event, span: Span) -> tuple[Signal, ...]:
         start, end = span
         piece = record(event.get("event"))
-        if piece.get("type") == "ping":
-            return ()  # the connection lives, the answer doesn't move
+        if piece.get("type") not in PIECES:
+            return ()
         streamed = Streamed(start=start, end=end)
         message = record(piece.get("message"))
         if piece.get("type") == "message_start":
@@ -114,7 +124,7 @@ class Stream:
             end=end,
             status=status(event.get("api_error_status")),
             error=_names(event.get("api_error"), event.get("error"), event.get("api_error_type")),
-            message=words,
+            message=words[:TEXT_CHARS],
             resets_at=self._resets_at,
         )
         return (self._trouble,)
@@ -127,7 +137,7 @@ class Stream:
             start=start,
             end=end,
             ok=ok,
-            text=words,
+            text=words[:RESULT_CHARS],
             claims_done=ok and claims_done(words),
             terminal=text(event.get("terminal_reason")) or text(event.get("subtype")),
         )

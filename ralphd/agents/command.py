@@ -21,7 +21,7 @@ Run each shell command of the agent as ``$RALPHD_GUARD 'COMMAND'``, and the limi
 from __future__ import annotations
 
 from ralphd.agents.base import Launch, Tells
-from ralphd.agents.jsonl import TEXT_CHARS, error_object, objects, plain, real, text, whole
+from ralphd.agents.jsonl import RESULT_CHARS, TEXT_CHARS, error_object, objects, plain, real, text, whole
 from ralphd.core.signals import Began, Called, Compacted, Resulted, Returned, Said, Signal, Unread, Used, claims_done
 
 TYPE_CHECKING = False
@@ -106,4 +106,4 @@ def _used(event: Event, start: int, end: int) -> Used:
 def _resulted(event: Event, start: int, end: int) -> Resulted:
     ok, words = event.get("ok", True) is True, text(event.get("text"))
     done = ok and (event.get("done") is True or claims_done(words))
-    return Resulted(start=start, end=end, ok=ok, text=words, claims_done=done)
+    return Resulted(start=start, end=end, ok=ok, text=words[:RESULT_CHARS], claims_done=done)

@@ -12,7 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+RESULT_CHARS = 16384  # of a final answer, which is held to the end
+OBJECTS = 1000  # on one line; two glued events are the most that was ever seen
 TEXT_CHARS = 4096  # of a tool result or a plain line: more than a digest shows or a rule reads
+_BETWEEN = (" ", "\t", "\r", "\0")
 _DECODER = json.JSONDecoder(strict=False)  # a raw NUL or tab within a string is no reason to lose an event
 
 
@@ -25,19 +28,22 @@ def objects(line: bytes) -> tuple[list[dict[str, object]], str]:
         return [], ""
     text = line.decode("utf-8", "replace").strip(" \t\r\n\0\ufeff")
     found: list[dict[str, object]] = []
-    while text.startswith("{"):
+    at = 0
+    while text.startswith("{", at) and len(found) < OBJECTS:
         try:
-            value, cut = _DECODER.raw_decode(text)
+            value, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
         found.append(value)
-        text = text[cut:].lstrip(" \t\r\n\0")
-    return found, text
+        while text[at : at + 1] in _BETWEEN:
+            at += 1
+    return found, text[at:]
 
 
 def plain(rest: str) -> str:
-    """Return ``rest`` if a person may have written it; a piece of JSON is nobody's words."""
-    return "" if rest.startswith("{") or rest.endswith("}") else rest[:TEXT_CHARS]
+    """Return ``rest`` if it may be plain text; a piece of JSON is nobody's words, but for what an error quotes."""
+    piece = rest.startswith("{") or (rest.endswith("}") and not rest.startswith("API Error"))
+    return "" if piece else rest[:TEXT_CHARS]
 
 
 def record(value: object) -> dict[str, object]:

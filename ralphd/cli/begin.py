@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 
 from ralphd import __version__
 from ralphd.cli import preflight, settings
+from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Frame, Place, open_journal, remembered, tmux
+from ralphd.cli.wire import Frame, open_journal, remembered, tmux
 from ralphd.core import events, nights, plan, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
@@ -146,8 +147,8 @@ class Start:
     def _warn(self, tasks: list[Task], config: Config) -> None:
         for name in (task.name for task in tasks if not task.verifier.command):
             self.say(
-                f"task {name} has no verifier: every verdict is `unverified`, and of {config.night.width} answers nobody "
-                "can tell the best, so width beyond a few buys little; set task.verify.command"
+                f"task {name} has no verifier: every verdict is `unverified`, and nobody can tell the best of "
+                f"{config.night.width} answers, so width beyond a few buys little; set task.verify.command"
             )
 
 

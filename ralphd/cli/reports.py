@@ -6,10 +6,11 @@ import json
 import os
 import time
 
-from ralphd.cli.wire import Place
+from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning
-from ralphd.core.report import Report, report, to_json
+from ralphd.core.report import report, to_json
+from ralphd.core.report_parts import Report
 from ralphd.edges.journal import JournalReader
 from ralphd.views import markdown
 
@@ -32,7 +33,10 @@ def make_report(place: Place, night: str = "", config: Config | None = None) -> 
 def write_report(place: Place, config: Config, night: str) -> None:
     """Leave report.md and report.json in the night's folder, each whole or as it was."""
     made = make_report(place, night, config)
-    for name, text in (("report.md", markdown.render(made)), ("report.json", json.dumps(to_json(made), indent=1))):
+    for name, text in (
+        ("report.md", markdown.render_report(made)),
+        ("report.json", json.dumps(to_json(made), indent=1)),
+    ):
         path = os.path.join(place.night(night), name)
         draft = f"{path}.draft"
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from ralphd import __version__
 from ralphd.cli.begin import Begun, Start
+from ralphd.cli.place import Place
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Parts, Place, build, on_request
+from ralphd.cli.wire import Parts, build, on_request
 from ralphd.core.errors import RalphdError
 from ralphd.core.outcomes import Kind
 from ralphd.core.status import iso
@@ -120,6 +121,6 @@ def _schedule(begun: Begun, parts: Parts) -> Schedule:
 
 
 def _on_signals(parts: Parts) -> None:
-    """A handler only leaves a note; the main loop acts on it."""
+    """Let each handler leave a note only; the main loop acts on it."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda n, _frame: parts.inbox.put(Leave(why=signal.Signals(n).name)))

@@ -13,6 +13,7 @@ import structlog
 
 from ralphd import __version__
 from ralphd.cli import shipped
+from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import JournalError
 from ralphd.core.model import Candidate, Verdict
@@ -51,24 +52,6 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """The state folder and what lies where in it."""
-
-    state: str
-
-    def journal(self, config: Config | None = None) -> str:
-        url = config.journal.url if config is not None else ""
-        return url or os.path.join(self.state, "journal.db")
-
-    @property
-    def log(self) -> str:
-        return os.path.join(self.state, "daemon.log")
-
-    def night(self, night: str) -> str:
-        return os.path.join(self.state, "nights", night)
 
 
 def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:

@@ -26,6 +26,7 @@ SIGNAL_BASE = 128  # a program that catches a signal exits with this much more
 FIRST_OWN_CODE = 124  # from here on an exit code tells of a time-out, a shell's trouble or a signal, not of inference
 CATCHES_SIGNALS = ("claude",)  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
 ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs
+NO_SESSION = "No conversation found with session ID"  # it can't be taken up again: begin a fresh one
 NEVER_STARTED = re.compile(
     r"cannot be used with root|requires --verbose|session id \S* ?is already in use|invalid session id"
     r"|input must be provided|(?:unknown|invalid|unrecognized|unexpected) (?:option|argument)",
@@ -167,6 +168,8 @@ def exited(facts: Facts) -> Outcome | None:
     evidence = _exit(facts)
     if failed is not None:
         detail |= _failure_detail(failed)
+        if NO_SESSION in failed.message:
+            detail["fresh"] = True
         evidence = (*evidence, _seen(facts, failed, f"{failed.error} {failed.message}".strip()[:MESSAGE_CHARS]))
     elif facts.stderr_tail.strip():
         last = facts.stderr_tail.strip().rsplit("\n", 1)[-1][:MESSAGE_CHARS]

@@ -114,7 +114,13 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "oauth token (?:has )?(?:expired|been revoked)",
     ),
     _words(Kind.MODEL_MISSING, "there's an issue with the selected model", "model not found", "no such model"),
-    _words(Kind.OVERLOADED, "overloaded", "(?:529|503) ", "service unavailable", "selected model is at capacity"),
+    _words(
+        Kind.OVERLOADED,
+        r"overloaded(?:_error)?(?:[.:!]|$)",
+        "(?:529|503) (?:overloaded|service)",
+        "service unavailable",
+        "selected model is at capacity",
+    ),
     _words(
         Kind.RATE_LIMITED, "rate limited", "rate limit (?:reached|exceeded|hit)", "too many requests", "rate_limit_"
     ),
@@ -123,7 +129,7 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         r"connection (?:refused|reset|dropped|error|closed|timed out)",
         "unable to connect",
         "request timed out",
-        "ECONN[A-Z]+",
+        "(?:connect )?ECONN[A-Z]+",
         "ETIMEDOUT",
         "ENOTFOUND",
         "EAI_AGAIN",
@@ -135,7 +141,7 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     _words(Kind.TRUNCATED, "model stream ended", r"[\w' ]{0,40}response exceeded the \d+ output token maximum"),
 )
 _PREFIX = re.compile(
-    r"\W{0,3}(?:(?:api error|error|fatal|fatal error|claude|exception)\b[:\s\W]{0,3}){0,2}", re.IGNORECASE
+    r"[\[(]?(?:(?:api error|error|fatal|fatal error|claude|exception)\b[:\s\W]{0,3}){0,2}", re.IGNORECASE
 )
 _STATUS = re.compile(
     r"api error:? \(?([45]\d\d)\b|request rejected \((\d{3})\)|http(?: status)? ([45]\d\d)\b", re.IGNORECASE

@@ -181,12 +181,18 @@ def moves_text(moves: tuple[str, ...]) -> str:
     return json.dumps(moves).replace("[", "(").replace("]", ",)" if len(moves) == 1 else ")")
 
 
+def reason(text: str) -> str:
+    """Find the guard's first line in a call's output; without one, how the output ends."""
+    told = [line for line in text.splitlines() if line.startswith("[ralphd]")]
+    return told[0] if told else text[-300:]
+
+
 def overreach(method: str) -> None:
     """Ask for far too much, read why the call was ended, and think again."""
     say(f"I try the exact method ({method}).")
     ended = call(f"{PYTHON} solve.py --exact {method}")
     if ended.exit:
-        say(f"That was too much (exit {ended.exit}): {ended.text[-300:]}")
+        say(f"That was too much (exit {ended.exit}): {reason(ended.text)}")
         say("I go on with short searches.")
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ralphd.core.errors import GitError
@@ -108,8 +109,13 @@ class Bench:
     def _remove_what_left(self, base: str, commit: str) -> None:
         """Remove from the saved files those of the base that the candidate doesn't have. No link is ever followed."""
         gone = self._git("diff-tree", "-r", "-z", "--no-renames", "--diff-filter=D", "--name-only", base, commit, "--")
-        for path in filter(None, gone.split(b"\0")):
-            _unlink_below(os.fsencode(self.tree), path)
+        tree = os.open(self.tree, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for path in filter(None, gone.split(b"\0")):
+                with suppress(OSError):  # other files are beside it, or the setup made something else of it
+                    _unlink_below(tree, path.split(b"/"))
+        finally:
+            os.close(tree)
 
     def _entries(self, base: str, paths: Sequence[str]) -> bytes:
         """Return index lines that put ``paths`` back to what they are in ``base``: first what goes, then what comes."""
@@ -126,19 +132,17 @@ class Bench:
         return os.fsencode("".join(lines))
 
 
-def _unlink_below(root: bytes, path: bytes) -> None:
-    *folders, name = path.split(b"/")
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for folder in folders:
-            below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-            os.close(fd)
-            fd = below
-        os.unlink(name, dir_fd=fd)
-    except OSError:  # the setup removed it, or made something else of it: then it isn't in the way
+def _unlink_below(folder_fd: int, names: Sequence[bytes]) -> None:
+    """Remove a file and the folders that are empty without it."""
+    if len(names) == 1:
+        os.unlink(names[0], dir_fd=folder_fd)
         return
+    below = os.open(names[0], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder_fd)
+    try:
+        _unlink_below(below, names[1:])
     finally:
-        os.close(fd)
+        os.close(below)
+    os.rmdir(names[0], dir_fd=folder_fd)
 
 
 def _delete(path: str) -> None:

@@ -96,12 +96,29 @@ def resolve_base(repo: Checkout, rev: str) -> str:
     raise UsageError(f"{rev!r} names no commit in {repo.toplevel}: set task.base to a branch, a tag or a commit")
 
 
-def deliver(repo: Checkout, source: str, night: str) -> None:
+def deliver(repo: Checkout, source: str, night: str) -> tuple[str, ...]:
     """Fetch a night's branches into ``refs/ralphd/<night>/`` and its rescued work into ``refs/ralphd/rescue/<night>/``.
 
     ``source`` is a git folder whose configuration is ours. Objects and ``refs/ralphd/`` are all that changes.
+    Returns the refs of ``source`` that could not be delivered because their objects are damaged.
     """
-    Git(git_dir=repo.common_dir)(
+    places = {
+        f"refs/heads/{BRANCH_ROOT}{night}/": f"refs/ralphd/{night}/",
+        f"{RESCUE_ROOT}{night}/": f"{RESCUE_ROOT}{night}/",
+    }
+    status, _, _ = _fetch(repo, source, [f"+{theirs}*:{ours}*" for theirs, ours in places.items()])
+    if status == 0:
+        return ()
+    lost = []  # one damaged branch fails them all, so each by itself
+    for theirs, ours in places.items():
+        for ref in Git(git_dir=source).text("for-each-ref", "--format=%(refname)", theirs).splitlines():
+            status, _, err = _fetch(repo, source, [f"+{ref}:{ours}{ref.removeprefix(theirs)}"])
+            lost += [f"{ref}: {err.strip()[:300]}"] if status else []
+    return tuple(lost)
+
+
+def _fetch(repo: Checkout, source: str, refspecs: list[str]) -> tuple[int, bytes, str]:
+    return Git(git_dir=repo.common_dir).run(
         "fetch",
         "--quiet",
         "--no-tags",
@@ -112,8 +129,7 @@ def deliver(repo: Checkout, source: str, night: str) -> None:
         "--no-write-commit-graph",
         "--refmap=",
         source,
-        f"+refs/heads/{BRANCH_ROOT}{night}/*:refs/ralphd/{night}/*",
-        f"+{RESCUE_ROOT}{night}/*:{RESCUE_ROOT}{night}/*",
+        *refspecs,
     )
 
 

@@ -192,7 +192,9 @@ class NightRepository:
             git = self._git.within(work_tree=source.toplevel, index=index, user_config=True)
             if not os.path.exists(index):
                 git("read-tree", base)
-            git("add", "--all", "--", ".")
+            status, _, err = git.run("add", "--all", "--", ".")
+            if status:
+                raise UsageError(f"--with-uncommitted: git can't add all of {source.toplevel}: {err.strip()[:300]}")
             tree = git.text("write-tree")
         message = f"Uncommitted changes of {os.path.basename(source.toplevel)} at the start of the night"
         commit = self._git.text("commit-tree", tree, "-p", base, "-m", message)
@@ -320,7 +322,7 @@ def _replace(path: str, text: str) -> None:
 
 
 def _files(path: str) -> Iterator[str]:
-    if not os.path.isdir(path):
+    if os.path.islink(path) or not os.path.isdir(path):
         yield from [path] if os.path.lexists(path) else []
         return
     for folder, _, names in os.walk(path):

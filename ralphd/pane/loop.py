@@ -17,15 +17,18 @@ from ralphd.core.records import (
     AgentStarted,
     AttemptEnded,
     Held,
+    Prepared,
+    Repaired,
     Resumed,
     RunnerStopped,
     TrajectoryEnded,
     TrajectoryStarted,
     Waiting,
 )
-from ralphd.pane import ground, prompt
+from ralphd.pane import prompt
 from ralphd.pane.attempt import Attempt, Pane, Tally
 from ralphd.pane.files import read_regular, replace_whole
+from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
 from ralphd.pane.procs import end_all, read, with_environ
 from ralphd.pane.rawlog import RawLog
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from ralphd.pane.inbox import Inbox
 
 LOOK_S = 2.0  # how old an unheard order or a mended file may get: the bell is quicker, but agents can break it
+GROUND_WAIT_MAX_S = 60.0
 PREAMBLE_LIMIT_BYTES = 1 << 20
 STDERR_PIECE_BYTES = 4 << 20
 DISK_ERRNOS = {28: Kind.DISK_FULL, 122: Kind.DISK_FULL, 5: Kind.IO_ERROR, 30: Kind.IO_ERROR, 24: Kind.HOST_LIMITS}
@@ -77,7 +81,17 @@ class Loop:
 
     def __init__(self, folder: str, assignment: Assignment, inbox: Inbox, pane: Pane) -> None:
         self._folder, self._assignment, self._inbox, self._pane = folder, assignment, inbox, pane
-        self._number = pane.recorder.past.trajectory
+        past = pane.recorder.past
+        self._number = past.trajectory
+        self._ground = Ground(
+            place=place_of(assignment),
+            reset_to=assignment.reset_to,
+            generation=assignment.generation,
+            known_tip=past.head,
+            prepared=past.prepared,
+        )
+        self._not_ready = 0
+        self._running: Trajectory | None = None
         self._streak = Streak()
         self._pane.ears.hear(pane.watch.fileno(), self._bell)
         self._guard_env = pane.watch.environment()
@@ -100,8 +114,8 @@ class Loop:
 
     def _turn(self) -> None:
         self._reassign()
-        head = ground.head(self._assignment)
-        composed = self._compose()
+        head = self._ready()
+        composed = self._compose() if head else None
         if composed is None:
             return
         outcome, wait_s = self._trajectory(composed, head)
@@ -122,6 +136,24 @@ class Loop:
             memory_bytes=limits.tool_memory_bytes,
             output_bytes=limits.tool_output_bytes,
         )
+
+    def _ready(self) -> str:
+        """Return the branch's tip once the worktree is fit, or nothing after a wait, so that all is looked at anew."""
+        self._ground.assign(self._assignment)
+        try:
+            head = self._ground.ready(self._tell_ground)
+        except NotReady as error:
+            self._not_ready += 1
+            self._say(f"the worktree is not ready: {error}")
+            self._rest(min(GROUND_WAIT_MAX_S, 2.0 ** min(self._not_ready - 1, 10)), error.outcome.kind.value)
+            return ""
+        self._not_ready = 0
+        return head
+
+    def _tell_ground(self, body: Prepared | Repaired) -> None:
+        self._record(body)
+        if isinstance(body, Repaired):
+            self._say(f"repaired: {body.what}" + (f" (saved in {body.ref})" if body.ref else ""))
 
     def _compose(self) -> prompt.Prompt | None:
         """Return the prompt of the next session, or None after a hold, so that everything is looked at anew."""
@@ -154,7 +186,7 @@ class Loop:
     def _trajectory(self, composed: prompt.Prompt, head: str) -> tuple[Outcome, float]:
         """Run a fresh context to its end, over as many attempts as inference needs. Return how to go on."""
         self._number += 1
-        running = Trajectory(self._folder, self._assignment.generation, self._number, head)
+        running = self._running = Trajectory(self._folder, self._assignment.generation, self._number, head)
         recorder = self._pane.recorder
         recorder.trajectory, recorder.nonce = self._number, os.urandom(16).hex()
         self._record(
@@ -198,7 +230,7 @@ class Loop:
         return classify(facts), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
-        cli, began_at = self._assignment.cli, time.time()
+        cli = self._assignment.cli
         speaks = adapter(cli)
         turn = Turn(
             session=running.session,
@@ -208,7 +240,7 @@ class Loop:
             tmp=self._own_tmp(),
         )
         launch = speaks.launch(self._assignment, turn)
-        head = ground.head(self._assignment)
+        head, stamp = self._ground.head(), self._ground.stamp_ns()
         stdin = os.path.join(self._folder, "prompts", "stdin")
         try:
             session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
@@ -232,8 +264,8 @@ class Loop:
         end = attempt.listen()
         self._pane.watch.agent = None
         running.tally.add(attempt)
-        moved = ground.head(self._assignment) != head
-        changed = ground.changed(self._assignment, began_at)
+        moved = self._ground.head() != head
+        changed = None if moved else self._ground.changed_since(stamp)
         return attempt.facts(cli, end, head_moved=moved, files_changed=changed), moved
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
@@ -266,7 +298,7 @@ class Loop:
         ended = TrajectoryEnded(
             outcome=outcome,
             head_before=running.head,
-            head_after=ground.head(self._assignment),
+            head_after=self._ground.head(),
             claims_done=running.claims_done,
             usage=tally.usage,
             compactions=tally.compactions if tells.compactions or tally.compactions else None,
@@ -277,6 +309,7 @@ class Loop:
             log=running.log.path,
         )
         running.close()
+        self._running = None
         self._record(ended)
         self._say_end(ended)
         if running.log.trouble:
@@ -346,7 +379,7 @@ class Loop:
         if not past.open_nonce:
             return
         recorder.trajectory, recorder.nonce = past.trajectory, past.open_nonce
-        head = ground.head(self._assignment)
+        head = self._ground.head()
         self._record(
             TrajectoryEnded(
                 outcome=Outcome(kind=Kind.PANE_LOST, detail={"why": "its runner was killed"}),
@@ -378,6 +411,8 @@ class Loop:
         self._pane.watch.agent = None
         seen = Circumstances(seconds=0.0, worked=False, now=time.time(), chance=_chance())
         self._streak, pace = pacing.after(self._streak, outcome, seen, self._assignment.limits)
+        if self._running is not None:
+            self._finish(self._running, pace.outcome)
         self._rest(max(1.0, pace.wait_s), pace.outcome.kind.value)
 
     # Telling.

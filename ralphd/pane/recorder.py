@@ -31,6 +31,8 @@ class Past:
     open_at: float = 0.0
     open_head: str = ""
     open_log: str = ""
+    head: str = ""  # the branch's tip when it was last seen in order
+    prepared: int = 0  # generation
 
 
 class Recorder:
@@ -221,6 +223,9 @@ def _remember(past: Past, line: bytes) -> bool:
     if kind == "TrajectoryStarted" and isinstance(body, dict):
         past.trajectory, past.open_nonce, past.open_at = trajectory, nonce, float(record.get("at", 0.0))
         past.open_head, past.open_log = str(body.get("head", "")), str(body.get("log", ""))
-    elif kind == "TrajectoryEnded":
-        past.open_nonce = ""
+        past.head = past.open_head
+    elif kind == "TrajectoryEnded" and isinstance(body, dict):
+        past.open_nonce, past.head = "", str(body.get("head_after", ""))
+    elif kind == "Prepared" and isinstance(body, dict):
+        past.prepared, past.head = int(record.get("generation", 0)), str(body.get("head", ""))
     return True

@@ -12,10 +12,11 @@ if __name__ == "__main__":
 
 
 def _without_inspect() -> None:
-    """Import dataclasses with an empty ``inspect``: it needs it for missing docstrings only, and it costs 1.4 MiB."""
+    """Import dataclasses with a stand-in for ``inspect``: used for missing docstrings only, and it costs 1.4 MiB."""
     if "inspect" in sys.modules or "dataclasses" in sys.modules:
         return
-    sys.modules["inspect"] = type(sys)("inspect")
+    sys.modules["inspect"] = stand_in = type(sys)("inspect")
+    stand_in.signature = lambda _cls: ""  # type: ignore[attr-defined]  # what a record's docstring would show
     import dataclasses  # noqa: F401, PLC0415  # that is the point
 
     del sys.modules["inspect"]

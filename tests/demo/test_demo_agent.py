@@ -30,7 +30,7 @@ FIELDS = {
 GUARD = """#!/bin/sh
 echo "$1" >>"$GUARD_LOG"
 case $1 in
-*--exact*) timeout -s KILL 1 sh -c "$1" || { echo "ralphd: killed: 96 MiB is the limit, it held 97 MiB"; exit 137; } ;;
+*--exact*) timeout -s KILL 1 sh -c "$1" || { echo "[ralphd] 96 MiB is the limit"; echo "[ralphd] Instead: less"; exit 137; } ;;
 *) exec sh -c "$1" ;;
 esac
 """
@@ -102,12 +102,13 @@ def test_every_line_is_in_the_protocol_and_no_usage_is_made_up(repo):
 
 def test_loops_differ_and_a_session_can_be_repeated(tmp_path):
     (tmp_path / "home").mkdir()
-    tours = {}
+    searches = {}
     for folder, loop in (("a", "x-5"), ("b", "x-5"), ("c", "x-6")):
         build(str(tmp_path / folder))
-        session(tmp_path / folder, loop)
-        tours[folder] = (tmp_path / folder / "tour.txt").read_text()
-    assert tours["a"] == tours["b"] != tours["c"]
+        commands = [line["command"] for line in of(session(tmp_path / folder, loop)[1], "call")]
+        searches[folder] = [command for command in commands if "--seed" in command]
+    assert searches["a"] == searches["b"]
+    assert not set(searches["a"]) & set(searches["c"])
 
 
 def test_every_call_goes_through_the_guard(repo, guard):
@@ -122,7 +123,7 @@ def test_an_ended_call_is_read_and_followed_by_smaller_ones(repo, guard, loop, m
     code, lines, _ = session(repo, loop, 2, guard)
     ended = [line for line in of(lines, "return") if line["error"]]
     assert (code, [line["exit"] for line in ended]) == (0, [137])
-    assert any("96 MiB is the limit" in line["text"] for line in of(lines, "text"))
+    assert any(line["text"].endswith("(exit 137): [ralphd] 96 MiB is the limit") for line in of(lines, "text"))
     commands = [line["command"] for line in of(lines, "call")]
     assert commands[int(ended[0]["id"]) - 1].endswith(f"--exact {method}")
     assert "--rounds" in commands[int(ended[0]["id"])]
@@ -218,9 +219,12 @@ def test_the_optimum_is_claimed_when_it_is_reached(repo):
 
 
 def test_the_users_git_configuration_has_no_say(repo):
-    (repo.parent / "home" / ".gitconfig").write_text("[commit]\ngpgsign = true\n[gpg]\nprogram = /bin/false\n")
+    home = repo.parent / "home"
+    (home / ".gitconfig").write_text(f"[commit]\ngpgsign = true\n[core]\nhooksPath = {home}\n")
+    (home / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
+    (home / "pre-commit").chmod(0o755)
     session(repo)
-    assert git(repo, "log", "-1", "--format=%an") == "ralphd demo"
+    assert git(repo, "log", "-1", "--format=%an %s") == f"ralphd demo Shorten the tour to {length(repo)}"
 
 
 def test_each_trouble_happens_within_three_trajectories_of_four_loops():

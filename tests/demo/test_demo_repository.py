@@ -109,6 +109,7 @@ HOSTILE = {
     "binary": bytes(range(256)),
     "nul": IDENTITY.encode() + b"\0",
     "huge": b"1\n" * 3_000_000,
+    "junk far behind": IDENTITY.encode() + b" " * 5000 + b"junk",
     "huge number": b"9" * 4000,
 }
 
@@ -119,6 +120,13 @@ def test_a_tour_that_is_none_gets_one_line_and_no_score(repo, name):
     said = score(repo)
     assert (said.returncode, said.stdout) == (1, "")
     assert re.fullmatch(r"invalid: tour\.txt [^\n]{5,200}\n", said.stderr)
+
+
+def test_the_line_names_what_is_wrong(repo):
+    (repo / "tour.txt").write_bytes(HOSTILE["beyond"])
+    assert score(repo).stderr == "invalid: tour.txt names city 52; the last one is 51\n"
+    (repo / "tour.txt").write_bytes(HOSTILE["missing"])
+    assert score(repo).stderr == "invalid: tour.txt leaves out 1 of 52 cities, the first is 17\n"
 
 
 def as_link(path):

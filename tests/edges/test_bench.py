@@ -138,10 +138,11 @@ def test_each_candidate_starts_from_what_the_setup_made(bench: Bench, work: Path
     bench.save()
     assert bench.is_saved
     (work / "src" / "a.py").unlink()
-    (work / "src" / "c.py").write_text("c")
+    (work / "c.py").write_text("c")
     first = commit(work, "c")
     bench.prepare(first, PROTECT, base)
-    assert files(bench) == {".gitignore", "src/c.py", "tests/test_a.py", "venv/lib"}
+    assert files(bench) == {".gitignore", "c.py", "tests/test_a.py", "venv/lib"}
+    assert not (tree / "src").exists()
     (tree / "venv" / "lib").write_text("poisoned")
     (tree / "venv" / "more").write_text("poison")
     bench.prepare(base, PROTECT, base)

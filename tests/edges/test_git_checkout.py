@@ -164,6 +164,35 @@ def test_results_reach_a_shallow_clone(repo: Path, tmp_path: Path) -> None:
     assert everything(shallow, without=(".git/objects", ".git/refs/ralphd")) == before
 
 
+def test_a_damaged_branch_keeps_no_other_from_arriving(repo: Path, tmp_path: Path) -> None:
+    night = _night(repo, tmp_path)
+    seen = describe_repo(str(repo))
+    done = _work(night, tmp_path, "one", seen.head or "")
+    _work(night, tmp_path, "two", seen.head or "")
+    blob = git(night.git_dir, "rev-parse", "ralphd/n1/two:result")
+    Path(night.git_dir, "objects", blob[:2], blob[2:]).unlink()
+    (lost,) = deliver(seen, night.control, "n1")
+    assert lost.startswith("refs/heads/ralphd/n1/two: ")
+    assert git(repo, "rev-parse", "refs/ralphd/n1/one") == done
+    assert git(repo, "for-each-ref", "refs/ralphd/n1/two") == ""
+
+
+def test_nothing_to_deliver_is_fine(repo: Path, tmp_path: Path) -> None:
+    night = _night(repo, tmp_path)
+    assert deliver(describe_repo(str(repo)), night.control, "n1") == ()
+    assert git(repo, "for-each-ref", "refs/ralphd") == ""
+
+
+def test_results_reach_a_partial_clone(repo: Path, tmp_path: Path) -> None:
+    git(repo, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{repo}", "partial")
+    partial = tmp_path / "partial"
+    night = _night(partial, tmp_path)
+    done = _work(night, tmp_path, "one", describe_repo(str(partial)).head or "")
+    assert deliver(describe_repo(str(partial)), night.control, "n1") == ()
+    assert git(partial, "rev-parse", "refs/ralphd/n1/one") == done
+
+
 def test_a_failed_command_is_one_clear_line(repo: Path) -> None:
     with pytest.raises(GitError, match=r"git cat-file failed in .*: fatal: "):
         Git(git_dir=str(repo / ".git"))("cat-file", "commit", "HEAD:src")

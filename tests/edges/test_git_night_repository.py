@@ -142,6 +142,14 @@ def test_uncommitted_changes_become_the_base_on_request(repo: Path, tmp_path: Pa
     assert git(at, "status", "--porcelain") == ""
 
 
+def test_what_git_cannot_add_is_said(repo: Path, tmp_path: Path) -> None:
+    git(repo, "init", "-q", "nested")
+    (repo / "nested" / "f").write_text("f")
+    with pytest.raises(UsageError, match="nested"):
+        create(repo, tmp_path / "night", with_uncommitted=True)
+    assert not (tmp_path / "night").exists()
+
+
 def test_nothing_uncommitted_makes_no_commit(repo: Path, tmp_path: Path) -> None:
     assert create(repo, tmp_path / "night", with_uncommitted=True)[1].commit == head(repo)
 

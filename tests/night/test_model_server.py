@@ -25,6 +25,7 @@ from support.model_script import (
     error_event,
     fault,
     from_json,
+    hog,
     malformed,
     once,
     read,
@@ -72,8 +73,8 @@ def post(server: ModelServer, body: Message, path: str = "/v1/messages?beta=true
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(server.base_url).netloc, timeout=60)
     try:
         connection.request("POST", path, json.dumps(body))
-        response = connection.getresponse()
-        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+        with connection.getresponse() as response:
+            return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
     finally:
         connection.close()
 
@@ -198,8 +199,9 @@ def test_a_refusal_may_say_when_to_come_back() -> None:
 
 @pytest.mark.parametrize("at", ["accept", "headers", "start", "delta"])
 def test_a_reset_is_a_reset_at_every_point(at: Any) -> None:
-    with serving(only(reset(at))) as server, pytest.raises(ConnectionResetError):
+    with serving(only(reset(at))) as server, pytest.raises(ConnectionResetError) as seen:
         post(server, opening(stream=True))
+    assert seen.type is ConnectionResetError  # not its child for a connection that just ended
 
 
 def test_a_close_mid_stream_ends_the_body_too_early() -> None:
@@ -310,6 +312,27 @@ def test_a_scenario_is_the_same_story_in_json() -> None:
         assert said(server, opening("/w/two", "s2")) == "b"
 
 
+def test_the_hog_fills_memory_step_by_step_and_waits(tmp_path: Any) -> None:
+    command = hog(8).calls[0].arguments["command"]
+    with subprocess.Popen(["/bin/sh", "-c", f"exec {command}"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "filled 8 MiB\n"
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+def test_a_body_that_is_no_json_is_refused() -> None:
+    with serving(only(say("never"))) as server:
+        connection = http.client.HTTPConnection(urllib.parse.urlsplit(server.base_url).netloc, timeout=60)
+        connection.request("POST", "/v1/messages", "{nope")
+        with connection.getresponse() as response:
+            assert response.status == 400
+        connection.close()
+        assert server.seen() == ()
+
+
 def test_it_runs_as_a_program(tmp_path: Any) -> None:
     scenario, port, log = (str(tmp_path / name) for name in ("scenario.json", "port", "log"))
     with open(scenario, "w", encoding="utf-8") as file:
@@ -323,7 +346,8 @@ def test_it_runs_as_a_program(tmp_path: Any) -> None:
             with open(port, encoding="ascii") as file:
                 connection = http.client.HTTPConnection("127.0.0.1", int(file.read()), timeout=60)
             connection.request("POST", "/v1/messages", json.dumps(opening()))
-            assert json.loads(connection.getresponse().read())["content"][0]["text"] == "hello"
+            with connection.getresponse() as response:
+                assert json.loads(response.read())["content"][0]["text"] == "hello"
             connection.close()
         finally:
             process.send_signal(signal.SIGINT)

@@ -27,7 +27,7 @@ from support.planted import Planted
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-FULL = (2, 7)  # steps after which the context is full; two in a row would be called thrashing
+FULL = (1, 6)  # steps after which the context is full; two in a row would be called thrashing
 WRAPPER = """#!/bin/sh
 case "$1" in
 */shell-snapshots/*) ;;

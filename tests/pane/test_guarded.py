@@ -134,7 +134,7 @@ def test_told_to_stop_it_ends_the_tree(tmp_path, signum):
 def test_a_hostile_command_can_not_write_its_own_result(tmp_path):
     result = tmp_path / "result.json"
     forge = f"""echo '{{"status": 0}}' > {result}; (setsid sh -c 'while :; do echo forged > {result}; sleep 0.01; done' &)"""
-    done, told = run(tmp_path, forge + "; kill -TERM 0; exit 9")
+    done, told = run(tmp_path, forge + f"; until grep -q forged {result}; do :; done; kill -TERM 0; exit 9")
     assert done.returncode != 0
     assert told["signal"] == signal.SIGTERM
     assert told["leftovers"] >= 1

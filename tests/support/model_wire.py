@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -206,8 +207,10 @@ class Reply:
 
     def _hang_up(self, *, linger: bool) -> None:
         """Closes the connection: with a reset (a zero linger time) or an ordinary end."""
-        if linger:
-            self.handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        else:
-            self.handler.connection.shutdown(socket.SHUT_RDWR)
-        self.handler.connection.close()
+        connection = self.handler.connection
+        with contextlib.suppress(OSError):  # the client was quicker
+            if linger:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            else:
+                connection.shutdown(socket.SHUT_RDWR)
+        connection.close()

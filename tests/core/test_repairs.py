@@ -1,0 +1,103 @@
+"""Which repair follows from which facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ralphd.core.repairs import (
+    SHARED_LOCK_STALE_AFTER_S,
+    ComeHome,
+    EndOperation,
+    History,
+    KeepOldTip,
+    Lock,
+    MoveLockAside,
+    PutBranchBack,
+    Repair,
+    TieAgain,
+    WorktreeFacts,
+    repairs,
+)
+
+OLD, NEW = "a" * 40, "b" * 40
+SOUND = WorktreeFacts(
+    worktree="/w",
+    git_dir="/n",
+    branch="ralphd/n/l",
+    exists=True,
+    has_files=True,
+    linked=True,
+    has_index=True,
+    on_branch="refs/heads/ralphd/n/l",
+    head=OLD,
+    tip=OLD,
+)
+EMPTY = History()
+
+
+def decide(
+    facts: WorktreeFacts, history: History = EMPTY, known_tip: str = OLD, *, alive: bool = False
+) -> tuple[Repair, ...]:
+    return repairs(facts, history, known_tip=known_tip, loop_alive=alive)
+
+
+def test_a_sound_worktree_needs_nothing() -> None:
+    assert decide(SOUND) == ()
+    assert decide(SOUND, known_tip="") == ()
+
+
+def test_new_commits_are_no_trouble() -> None:
+    assert decide(replace(SOUND, head=NEW, tip=NEW), History(kept=True, shrunk=False)) == ()
+
+
+def test_what_cannot_be_compared_is_left_alone() -> None:
+    assert decide(replace(SOUND, head=NEW, tip=NEW)) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "history", "expected"),
+    [
+        ({"linked": False}, EMPTY, TieAgain(checkout=False, tip=OLD)),
+        ({"linked": False, "has_files": False, "exists": False}, EMPTY, TieAgain(checkout=True, tip=OLD)),
+        ({"has_index": False}, EMPTY, TieAgain(checkout=False, tip=OLD)),
+        ({"mid_operation": "rebase"}, EMPTY, EndOperation(operation="rebase")),
+        ({"tip": ""}, EMPTY, PutBranchBack(to=OLD)),
+        ({"tip": NEW}, History(kept=False, shrunk=True), PutBranchBack(to=OLD)),
+        ({"tip": NEW}, History(kept=False, shrunk=False), KeepOldTip(tip=OLD)),
+        ({"on_branch": ""}, History(head_extends=True), ComeHome(forward=True)),
+        ({"on_branch": "refs/heads/x"}, History(head_extends=False), ComeHome(forward=False)),
+    ],
+)
+def test_each_trouble_has_its_repair(change: dict[str, object], history: History, expected: Repair) -> None:
+    assert decide(replace(SOUND, **change), history) == (expected,)  # type: ignore[arg-type]  # fields by name
+
+
+def test_a_living_loop_is_never_touched() -> None:
+    broken = replace(
+        SOUND, linked=False, tip="", mid_operation="merge", locks=(Lock(path="/l", age_s=1e6, size=0, shared=False),)
+    )
+    assert decide(broken, alive=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("age_s", "shared", "stale"),
+    [(0.0, False, True), (SHARED_LOCK_STALE_AFTER_S, True, False), (SHARED_LOCK_STALE_AFTER_S + 1, True, True)],
+)
+def test_own_locks_are_stale_at_once_and_shared_ones_late(age_s: float, shared: bool, stale: bool) -> None:
+    facts = replace(SOUND, locks=(Lock(path="/l", age_s=age_s, size=0, shared=shared),))
+    assert decide(facts) == ((MoveLockAside(path="/l"),) if stale else ())
+
+
+def test_locks_come_first_and_home_last() -> None:
+    """A lock would stop every later repair; coming home needs the branch to be right."""
+    broken = replace(
+        SOUND,
+        locks=(Lock(path="/l", age_s=0.0, size=0, shared=False),),
+        mid_operation="rebase",
+        on_branch="",
+        tip=NEW,
+    )
+    order = [type(repair) for repair in decide(broken, History(kept=False, shrunk=True, head_extends=False))]
+    assert order == [MoveLockAside, EndOperation, PutBranchBack, ComeHome]

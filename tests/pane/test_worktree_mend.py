@@ -1,0 +1,329 @@
+"""Whatever happened to a worktree, it works again afterwards, and no commit or unsaved line is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from support.repositories import commit, git, head, linked, night_of, repository
+
+from ralphd.core.errors import GitError
+from ralphd.core.outcomes import Kind
+from ralphd.pane.mend import Mended, mend, reset_clean
+from ralphd.pane.worktree import Place, look
+
+BRANCH = "ralphd/n1/one"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return repository(tmp_path / "repo")
+
+
+@pytest.fixture
+def place(repo: Path, tmp_path: Path) -> Place:
+    night = night_of(repo, tmp_path / "night")
+    linked(night, tmp_path / "one")
+    return Place(worktree=str(tmp_path / "one"), git_dir=night.git_dir, branch=BRANCH, source=str(repo))
+
+
+@pytest.fixture
+def tree(place: Place) -> Path:
+    return Path(place.worktree)
+
+
+@pytest.fixture
+def tip(tree: Path) -> str:
+    (tree / "work").write_text("work")
+    return commit(tree, "work")
+
+
+def mended(place: Place, tip: str) -> tuple[Mended, ...]:
+    """Mend, and hold what must be true after it: at home, sound, and nothing left to do."""
+    done = mend(place, known_tip=tip, stamp="s1", now_s=time.time())
+    facts = look(place, time.time())
+    assert facts.at_home
+    assert facts.linked
+    assert facts.head == facts.tip != ""
+    assert mend(place, known_tip=facts.tip, stamp="s2", now_s=time.time()) == ()
+    assert git(place.git_dir, "fsck", "--connectivity-only", check=True) is not None
+    git(place.worktree, "status")
+    return done
+
+
+def kinds(done: tuple[Mended, ...]) -> list[Kind]:
+    return [step.kind for step in done]
+
+
+def test_nothing_wrong_nothing_done(place: Place, tip: str, tree: Path) -> None:
+    (tree / "unsaved").write_text("unsaved")
+    assert mended(place, tip) == ()
+    assert (tree / "unsaved").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"DIRC"])
+def test_a_dead_lock_moves_aside(place: Place, tip: str, tree: Path, content: bytes) -> None:
+    locks = [Path(place.admin, "index.lock"), Path(place.admin, "HEAD.lock"), Path(place.git_dir, f"{place.ref}.lock")]
+    for lock in locks:
+        lock.write_bytes(content)
+    assert kinds(mended(place, tip)) == [Kind.STALE_LOCK] * 3
+    assert not any(lock.exists() for lock in locks)
+    assert Path(place.admin, "aside-index.lock-s1").read_bytes() == content
+    commit(tree, "works again")
+
+
+def test_nothing_is_touched_while_the_loop_lives(place: Place, tip: str) -> None:
+    lock = Path(place.admin, "index.lock")
+    lock.write_text("")
+    assert mend(place, known_tip=tip, stamp="s1", now_s=time.time(), loop_alive=True) == ()
+    assert lock.exists()
+
+
+def test_a_young_shared_lock_is_somebody_elses(place: Place, tip: str) -> None:
+    lock = Path(place.git_dir, "packed-refs.lock")
+    lock.write_text("")
+    assert mend(place, known_tip=tip, stamp="s1", now_s=time.time()) == ()
+    os.utime(lock, (time.time() - 3600,) * 2)
+    assert kinds(mended(place, tip)) == [Kind.STALE_LOCK]
+    assert not lock.exists()
+
+
+def test_a_deleted_worktree_comes_back_from_the_tip(place: Place, tip: str, tree: Path) -> None:
+    (tree / "staged").write_text("staged")
+    git(tree, "add", "staged")
+    shutil.rmtree(tree)
+    (done,) = mended(place, tip)
+    assert done.kind is Kind.WORKTREE_GONE
+    assert (tree / "work").read_text() == "work"
+    assert git(tree, "status", "--porcelain") == ""
+    assert git(tree, "show", f"{done.rescue}:staged") == "staged"
+    assert head(tree) == tip
+
+
+def test_a_worktree_deleted_with_its_registration(place: Place, tip: str, tree: Path) -> None:
+    shutil.rmtree(tree)
+    git(place.git_dir, "worktree", "prune")
+    assert kinds(mended(place, tip)) == [Kind.WORKTREE_GONE]
+    assert (tree / "work").exists()
+
+
+def test_a_worktree_deleted_with_its_branch(place: Place, tip: str, tree: Path) -> None:
+    shutil.rmtree(tree)
+    git(place.git_dir, "worktree", "prune")
+    git(place.git_dir, "branch", "-D", BRANCH)
+    assert kinds(mended(place, tip)) == [Kind.WORKTREE_GONE]
+    assert head(tree) == tip
+
+
+@pytest.mark.parametrize("how", ["link", "admin", "both", "init", "index", "symlink"])
+def test_an_untied_worktree_keeps_its_files(place: Place, tip: str, tree: Path, tmp_path: Path, how: str) -> None:
+    (tree / "work").write_text("unsaved")
+    (tree / "new").write_text("new")
+    if how in ("link", "both", "init", "symlink"):
+        (tree / ".git").unlink()
+    if how in ("admin", "both", "init"):
+        shutil.rmtree(place.admin)
+    if how == "init":
+        git(tree, "init", "-q")
+    if how == "index":
+        (tree / ".git").write_text("gitdir: /nowhere\n")
+        Path(place.admin, "index").unlink()
+    if how == "symlink":
+        (tree / ".git").symlink_to(tmp_path / "repo" / ".git")
+    assert kinds(mended(place, tip)) == [Kind.WORKTREE_GONE]
+    assert (tree / "work").read_text() == "unsaved"
+    assert (tree / "new").read_text() == "new"
+    assert git(tree, "status", "--porcelain").split() == ["M", "work", "??", "new"]
+
+
+def test_never_in_the_repository_above(place: Place, tip: str, tree: Path, tmp_path: Path) -> None:
+    """With its .git gone, a worktree inside somebody's repository must not lead git to that one."""
+    git(tmp_path, "init", "-q")
+    (tmp_path / "precious").write_text("precious")
+    shutil.rmtree(tree)
+    mended(place, tip)
+    reset_clean(place, tip, "s3", time.time())
+    assert (tmp_path / "precious").exists()
+    assert git(tmp_path, "rev-parse", "--verify", "--quiet", "HEAD", check=False) == ""
+
+
+def test_detached_with_more_commits_the_branch_moves_up(place: Place, tip: str, tree: Path) -> None:
+    git(tree, "checkout", "-q", "--detach")
+    done = commit(tree, "detached work")
+    (tree / "work").write_text("unsaved")
+    assert kinds(mended(place, tip)) == [Kind.WORKTREE_DETACHED]
+    assert head(tree) == done
+    assert (tree / "work").read_text() == "unsaved"
+
+
+def test_on_another_branch_that_goes_on(place: Place, tip: str, tree: Path) -> None:
+    git(tree, "checkout", "-q", "-b", "fix")
+    done = commit(tree, "fix")
+    assert kinds(mended(place, tip)) == [Kind.WORKTREE_DETACHED]
+    assert head(tree) == git(tree, "rev-parse", "fix") == done
+
+
+def test_detached_elsewhere_is_saved_and_put_back(place: Place, tip: str, tree: Path) -> None:
+    git(tree, "checkout", "-q", "--detach", "HEAD~2")
+    lost = commit(tree, "elsewhere")
+    (tree / "unsaved").write_text("unsaved")
+    (tree / "src" / "a.py").write_text("conflicting")
+    (done,) = mended(place, tip)
+    assert done.kind is Kind.WORKTREE_DETACHED
+    assert git(tree, "rev-parse", f"{done.rescue}^") == lost
+    assert git(tree, "show", f"{done.rescue}:unsaved") == "unsaved"
+    assert git(tree, "show", f"{done.rescue}:src/a.py") == "conflicting"
+    assert head(tree) == tip
+    assert (tree / "src" / "a.py").read_text() == "a = 2\n"
+
+
+def test_a_deleted_branch_comes_back(place: Place, tip: str, tree: Path) -> None:
+    (tree / "unsaved").write_text("unsaved")
+    git(tree, "update-ref", "-d", f"refs/heads/{BRANCH}")
+    assert kinds(mended(place, tip)) == [Kind.BRANCH_MOVED]
+    assert head(tree) == tip
+    assert (tree / "unsaved").exists()
+
+
+def test_a_renamed_branch(place: Place, tip: str, tree: Path) -> None:
+    git(tree, "branch", "-m", "mine")
+    done = commit(tree, "on mine")
+    assert kinds(mended(place, tip)) == [Kind.BRANCH_MOVED, Kind.WORKTREE_DETACHED]
+    assert head(tree) == done
+
+
+def test_a_branch_moved_back_is_put_back(place: Place, tip: str, tree: Path) -> None:
+    git(tree, "reset", "-q", "--hard", "HEAD~2")
+    (tree / "src" / "a.py").write_text("unsaved")
+    (tree / "new").write_text("new")
+    (done,) = mended(place, tip)
+    assert done.kind is Kind.BRANCH_MOVED
+    assert head(tree) == tip
+    assert git(tree, "show", f"{done.rescue}:src/a.py") == "unsaved"
+    assert git(tree, "show", f"{done.rescue}:new") == "new"
+    assert (tree / "work").exists()
+
+
+def test_a_rewritten_branch_goes_on_and_its_former_tip_is_kept(place: Place, tip: str, tree: Path) -> None:
+    (tree / "work").write_text("better")
+    git(tree, "commit", "-q", "-a", "--amend", "-m", "better")
+    amended = head(tree)
+    (tree / "unsaved").write_text("unsaved")
+    (done,) = mended(place, tip)
+    assert done.kind is Kind.HISTORY_REWRITTEN
+    assert git(tree, "rev-parse", done.rescue) == tip
+    assert head(tree) == amended
+    assert (tree / "unsaved").exists()
+
+
+@pytest.mark.parametrize("operation", ["merge", "rebase", "cherry-pick", "revert", "bisect"])
+def test_an_open_operation_is_saved_and_aborted(place: Place, tip: str, tree: Path, operation: str) -> None:
+    git(tree, "checkout", "-q", "-b", "side", "HEAD~1")
+    (tree / "work").write_text("other")
+    commit(tree, "side")
+    git(tree, "checkout", "-q", BRANCH)
+    (tree / "work").write_text("again")
+    now = commit(tree, "again")
+    arguments = {
+        "merge": ["merge", "side"],
+        "rebase": ["rebase", "side"],
+        "cherry-pick": ["cherry-pick", "side"],
+        "revert": ["revert", "HEAD~1"],
+        "bisect": ["bisect", "start", "HEAD", "HEAD~2"],
+    }
+    git(tree, *arguments[operation], check=False)
+    (tree / "unsaved").write_text("unsaved")
+    done = mended(place, now)
+    assert done[0].kind is Kind.MID_OPERATION
+    assert git(tree, "show", f"{done[0].rescue}:unsaved") == "unsaved"
+    assert head(tree) == now
+    assert (tree / "work").read_text() == "again"
+
+
+def test_everything_at_once(place: Place, tip: str, tree: Path) -> None:
+    git(tree, "checkout", "-q", "--detach", "HEAD~1")
+    git(tree, "update-ref", "-d", f"refs/heads/{BRANCH}")
+    Path(place.admin, "index.lock").write_text("")
+    (tree / ".git").unlink()
+    (tree / "unsaved").write_text("unsaved")
+    done = mended(place, tip)
+    assert head(tree) == tip
+    saved = [git(tree, "show", f"{step.rescue}:unsaved", check=False) for step in done if step.rescue]
+    assert "unsaved" in saved or (tree / "unsaved").read_text() == "unsaved"
+
+
+def test_a_damaged_head_and_a_damaged_index(place: Place, tip: str, tree: Path) -> None:
+    Path(place.admin, "HEAD").write_bytes(b"\0rubbish")
+    assert kinds(mended(place, tip)) == [Kind.WORKTREE_GONE]
+    Path(place.admin, "index").write_bytes(b"rubbish")
+    (tree / "unsaved").write_text("unsaved")
+    assert kinds(mended(place, tip)) == [Kind.WORKTREE_GONE]
+    assert (tree / "unsaved").exists()
+    Path(place.admin, "index").write_bytes(b"DIRC rubbish")
+    (tree / "unsaved").write_text("unsaved")
+    saved = reset_clean(place, tip, "s3", time.time())
+    assert git(tree, "show", f"{saved.ref}:unsaved") == "unsaved"
+
+
+def test_a_tip_that_nobody_has_is_an_error_and_changes_nothing(place: Place, tip: str, tree: Path) -> None:
+    git(tree, "update-ref", "-d", f"refs/heads/{BRANCH}")
+    with pytest.raises(GitError):
+        mend(place, known_tip="1" * 40, stamp="s1", now_s=time.time())
+    assert (tree / "work").exists()
+
+
+def test_reset_saves_commits_and_every_unsaved_line(place: Place, tip: str, tree: Path, repo: Path) -> None:
+    (tree / "work").write_text("staged")
+    git(tree, "add", "work")
+    (tree / "work").write_text("unsaved")
+    (tree / "deep").mkdir()
+    (tree / "deep" / "new\nname").write_text("new")
+    (tree / ".env").write_text("ignored")
+    saved = reset_clean(place, head(repo), "s1", time.time())
+    assert saved.ref == "refs/ralphd/rescue/n1/one/s1"
+    assert saved.complete
+    assert git(tree, "show", f"{saved.ref}:work") == "unsaved"
+    assert git(tree, "show", f"{saved.ref}^:work") == "staged"
+    assert git(tree, "rev-parse", f"{saved.ref}~2") == tip
+    assert git(tree, "show", f"{saved.ref}:deep/new\nname") == "new"
+    assert head(tree) == head(repo)
+    assert git(tree, "status", "--porcelain") == ""
+    assert (tree / ".env").exists()
+    assert not (tree / "deep").exists()
+
+
+def test_reset_with_nothing_to_save_makes_no_ref(place: Place, tip: str) -> None:
+    assert reset_clean(place, tip, "s1", time.time()).ref == ""
+
+
+def test_a_rescue_ref_is_never_moved(place: Place, tip: str, tree: Path) -> None:
+    refs = []
+    for content in ("first", "second"):
+        (tree / "work").write_text(content)
+        refs.append(reset_clean(place, tip, "s1", time.time()).ref)
+    assert [git(tree, "show", f"{ref}:work") for ref in refs] == ["first", "second"]
+
+
+def test_reset_out_of_an_open_rebase(place: Place, tip: str, tree: Path, repo: Path) -> None:
+    git(tree, "checkout", "-q", "-b", "side", "HEAD~1")
+    (tree / "work").write_text("other")
+    commit(tree, "side")
+    git(tree, "rebase", BRANCH, check=False)
+    reset_clean(place, head(repo), "s1", time.time())
+    assert git(tree, "status", "--porcelain=v1", "--branch") == f"## {BRANCH}"
+    assert look(place, time.time()).mid_operation == ""
+    assert git(tree, "merge-base", "--is-ancestor", tip, "refs/ralphd/rescue/n1/one/s1", check=False) == ""
+
+
+def test_a_file_that_cannot_be_saved_is_not_deleted(place: Place, tip: str, tree: Path) -> None:
+    """A nested repository without a commit is something git can't add."""
+    git(tree, "init", "-q", "nested")
+    (tree / "nested" / "precious").write_text("precious")
+    (tree / "new").write_text("new")
+    saved = reset_clean(place, tip, "s1", time.time())
+    assert not saved.complete
+    assert (tree / "nested" / "precious").exists()
+    assert (tree / "new").exists()
