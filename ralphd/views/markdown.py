@@ -18,7 +18,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 _LINE_START = re.compile(r"^(\d{1,9})([.)])(?=\s|$)|^([+\-=])")
 
 
-def render(report: Report) -> str:
+def render_report(report: Report) -> str:
     """Return the report as GitHub-flavoured Markdown."""
     return render_page(words.page(report), title=f"Night {report.night.id}")
 

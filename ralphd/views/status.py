@@ -14,7 +14,7 @@ HEADER = ("loop", "state", "score", "best", "traj", "last outcome", "quiet", "no
 _NUMBERS = frozenset({2, 3, 4, 6})
 
 
-def render(status: dict[str, Any], *, columns: int = 80, encoding: str | None = "utf-8") -> str:
+def render_status(status: dict[str, Any], *, columns: int = 80, encoding: str | None = "utf-8") -> str:
     """Return the text of a status, ending in a newline. Whatever is missing is a dash, never an error."""
     return terminal.render_page(_page(status), columns=columns, encoding=encoding)
 

@@ -17,7 +17,7 @@ NARROWEST = 12  # columns that a cut cell keeps: enough to tell one loop from th
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
-def render(report: Report, *, bold: bool = False, encoding: str | None = "utf-8") -> str:
+def render_report(report: Report, *, bold: bool = False, encoding: str | None = "utf-8") -> str:
     """Return the report as text that ends in a newline. ``bold``: the stream is a terminal that knows it."""
     return render_page(words.page(report), bold=bold, encoding=encoding)
 

@@ -45,12 +45,12 @@ def hostile_night():
 
 @pytest.mark.parametrize("name", NIGHTS)
 def test_the_report_in_a_terminal(name):
-    assert terminal.render(told(NIGHTS[name]())) == (GOLDEN / f"{name}.txt").read_text()
+    assert terminal.render_report(told(NIGHTS[name]())) == (GOLDEN / f"{name}.txt").read_text()
 
 
 @pytest.mark.parametrize("name", NIGHTS)
 def test_the_report_as_markdown(name):
-    assert markdown.render(told(NIGHTS[name]())) == (GOLDEN / f"{name}.md").read_text()
+    assert markdown.render_report(told(NIGHTS[name]())) == (GOLDEN / f"{name}.md").read_text()
 
 
 def test_the_report_as_json():
@@ -58,32 +58,32 @@ def test_the_report_as_json():
 
 
 def test_the_first_line_says_what_is_better_by_how_much_and_which_commit():
-    first = terminal.render(told(a_good_night())).splitlines()[0]
+    first = terminal.render_report(told(a_good_night())).splitlines()[0]
     assert "better by 5, from 7 to 12" in first
     assert commit(4)[:12] in first
 
 
 def test_a_night_that_improved_nothing_says_so_first():
-    text = terminal.render(told(a_null_night()))
+    text = terminal.render_report(told(a_null_night()))
     assert text.startswith("main: nothing got verifiably better")
     assert "\nspeed: nothing got verifiably better" in text.split("\n\n")[0]
 
 
 def test_without_a_verifier_the_first_word_is_unverified():
-    assert terminal.render(told(a_bare_night())).startswith("main: unverified.")
+    assert terminal.render_report(told(a_bare_night())).startswith("main: unverified.")
 
 
 def test_a_refused_key_is_one_loud_line_near_the_top():
-    assert "Needs you: inference.auth, 1 time, in go-1." in terminal.render(told(a_bare_night())).splitlines()[:4]
+    assert "Needs you: inference.auth, 1 time, in go-1." in terminal.render_report(told(a_bare_night())).splitlines()[:4]
 
 
 def test_an_empty_night_has_a_report():
-    assert terminal.render(report([], 0.0)).startswith("Nothing got better: this night had no task.")
+    assert terminal.render_report(report([], 0.0)).startswith("Nothing got better: this night had no task.")
 
 
 @pytest.mark.parametrize("night", [a_good_night, a_bare_night, a_null_night, hostile_night])
 def test_a_terminal_of_80_columns_is_enough_but_for_what_is_copied(night):
-    for line in terminal.render(told(night())).splitlines():
+    for line in terminal.render_report(told(night())).splitlines():
         assert width(line) <= 80 or " " not in line.strip() or line.startswith("    git ")
 
 
@@ -92,13 +92,13 @@ def test_loops_with_the_longest_ids_fit():
     night.started()
     night.task()
     night.loop("a" * 40)
-    lines = terminal.render(told(night)).splitlines()
+    lines = terminal.render_report(told(night)).splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert any(line.startswith("a" * 30) for line in lines)
 
 
 def test_nothing_foreign_reaches_the_terminal_as_control():
-    text = terminal.render(told(hostile_night()))
+    text = terminal.render_report(told(hostile_night()))
     assert "owned" not in text
     assert all(char == "\n" or char.isprintable() for char in text)
     assert not any(line.startswith("# [a]") for line in text.splitlines())
@@ -106,25 +106,25 @@ def test_nothing_foreign_reaches_the_terminal_as_control():
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", None])
 def test_an_encoding_that_lacks_a_letter_gets_a_question_mark(encoding):
-    text = terminal.render(told(hostile_night()), encoding=encoding)
+    text = terminal.render_report(told(hostile_night()), encoding=encoding)
     text.encode(encoding or "ascii")
     assert "?" in text
 
 
 def test_utf_8_can_always_be_written():
-    terminal.render(told(hostile_night())).encode()
-    markdown.render(told(hostile_night())).encode()
+    terminal.render_report(told(hostile_night())).encode()
+    markdown.render_report(told(hostile_night())).encode()
 
 
 def test_bold_is_asked_for_and_says_nothing_of_its_own():
     value = told(a_good_night())
-    bold = terminal.render(value, bold=True)
+    bold = terminal.render_report(value, bold=True)
     assert bold.startswith("\x1b[1mmain: better")
-    assert bold.replace("\x1b[1m", "").replace("\x1b[0m", "") == terminal.render(value)
+    assert bold.replace("\x1b[1m", "").replace("\x1b[0m", "") == terminal.render_report(value)
 
 
 def test_foreign_text_stays_text_in_markdown():
-    text = markdown.render(told(hostile_night()))
+    text = markdown.render_report(told(hostile_night()))
     prose = "\n".join(line for line in text.splitlines() if not line.startswith("  - `"))
     for markup in (r"(?<!\\)<b", "@ann", r"(?<!\\)\]\(", "http://evil", r"\n# \[a"):
         assert not re.search(markup, prose)
@@ -133,6 +133,6 @@ def test_foreign_text_stays_text_in_markdown():
 
 
 def test_a_backtick_can_not_leave_its_code():
-    (place,) = {line for line in markdown.render(told(hostile_night())).splitlines() if line.startswith("  - ``")}
+    (place,) = {line for line in markdown.render_report(told(hostile_night())).splitlines() if line.startswith("  - ``")}
     assert place.startswith("  - `` ")
     assert place.endswith(" ``")

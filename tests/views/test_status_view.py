@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ralphd.views.status import render
+from ralphd.views.status import render_status
 
 LOOP = {
     "id": "fix-1", "task": "main", "pod": "", "state": "running", "generation": 1, "trajectory": 3, "pid": 12, "pane": "%1",
@@ -31,20 +31,20 @@ fix-2  waiting      -     -     3  -                 -  inference.quo...
 
 
 def test_a_line_a_loop_that_fits_the_terminal():
-    assert render(STATUS, columns=72) == TEXT
+    assert render_status(STATUS, columns=72) == TEXT
 
 
 def test_there_is_room_for_the_whole_note_in_a_wider_one():
-    assert "inference.quota until 03:00\n" in render(STATUS, columns=100)
+    assert "inference.quota until 03:00\n" in render_status(STATUS, columns=100)
 
 
 def test_whatever_is_missing_is_a_dash():
-    assert render({}).startswith("Night - -, since -, until stopped.")
-    assert "\nx " in render({"loops": [{"id": "x"}, 7], "night": 3, "fleet": None})
+    assert render_status({}).startswith("Night - -, since -, until stopped.")
+    assert "\nx " in render_status({"loops": [{"id": "x"}, 7], "night": 3, "fleet": None})
 
 
 def test_a_note_of_a_hostile_loop_can_not_leave_its_line():
     status = {**STATUS, "loops": [{**LOOP, "note": "\x1b[2J\nfix-9 running\u202e"}]}
-    text = render(status, encoding="ascii")
+    text = render_status(status, encoding="ascii")
     assert "\x1b" not in text
     assert "\nfix-9" not in text
