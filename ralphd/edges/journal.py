@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ralphd.core.errors import JournalError, NothingRunning
 from ralphd.core.events import Entry, NightEnded
 from ralphd.edges import journal_db
-from ralphd.edges.journal_schema import ENTRY, entry_of, row_of
+from ralphd.edges.journal_schema import ENTRY, REVISION, entry_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -37,7 +37,11 @@ class Journal:
         """Open (and make, and migrate) the journal at a path or URL. Raises JournalError."""
         engine = journal_db.writer_engine(place)
         try:
-            journal_db.migrate(engine, migrations, place)
+            current = journal_db.revision(engine, place)
+            if current != REVISION:
+                from ralphd.edges.journal_migrations import migrate  # noqa: PLC0415  # alembic, only when needed
+
+                migrate(engine, migrations, place, current)
         except JournalError:
             engine.dispose()
             raise

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,6 +180,24 @@ def test_opening_again_keeps_everything_and_migrates_from_any_folder(path, tmp_p
     again = opened(path)
     assert again.append(a_good_night().entries)[0].body == a_good_night().entries[0].body
     again.close()
+
+
+def test_the_code_names_the_newest_revision(journal):
+    from ralphd.edges.journal_db import revision
+    from ralphd.edges.journal_schema import REVISION
+
+    assert revision(journal._engine, "") == REVISION
+    newest = max(name for name in os.listdir(f"{MIGRATIONS}/versions") if name.endswith(".py"))
+    assert newest.startswith(f"{REVISION}_")
+
+
+def test_a_journal_that_is_up_to_date_costs_no_alembic(path):
+    opened(path).close()
+    code = (
+        "import sys; from ralphd.edges.journal import Journal; from ralphd.core.redact import Redactor;"
+        f"Journal.open({path!r}, {MIGRATIONS!r}, Redactor()).close(); sys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_migrated_schema_is_the_one_the_code_writes(journal):

@@ -74,7 +74,9 @@ def test_without_a_verifier_the_first_word_is_unverified():
 
 
 def test_a_refused_key_is_one_loud_line_near_the_top():
-    assert "Needs you: inference.auth, 1 time, in go-1." in terminal.render_report(told(a_bare_night())).splitlines()[:4]
+    assert (
+        "Needs you: inference.auth, 1 time, in go-1." in terminal.render_report(told(a_bare_night())).splitlines()[:4]
+    )
 
 
 def test_an_empty_night_has_a_report():
@@ -133,6 +135,8 @@ def test_foreign_text_stays_text_in_markdown():
 
 
 def test_a_backtick_can_not_leave_its_code():
-    (place,) = {line for line in markdown.render_report(told(hostile_night())).splitlines() if line.startswith("  - ``")}
+    (place,) = {
+        line for line in markdown.render_report(told(hostile_night())).splitlines() if line.startswith("  - ``")
+    }
     assert place.startswith("  - `` ")
     assert place.endswith(" ``")
