@@ -109,6 +109,15 @@ def _own_file(path: str) -> None:
         os.close(handle)
 
 
+def identity(place: str) -> tuple[int, int] | None:
+    """Return which file lies at a path, None for a server or when there is none."""
+    try:
+        found = None if is_url(place) else os.stat(place)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found else None
+
+
 def revision(engine: Engine, place: str) -> str | None:
     """Return the schema's revision, None for an empty database. Raises JournalError when it isn't a journal."""
     try:

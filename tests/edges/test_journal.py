@@ -96,6 +96,18 @@ def test_an_append_that_fails_stores_nothing_and_may_be_made_again(journal, read
     assert len(journal.append(entries)) == len(entries)
 
 
+def test_a_journal_that_was_moved_away_is_missed_at_once_and_goes_on_when_it_is_back(journal, reader, path):
+    os.rename(path, path + ".away")
+    with pytest.raises(JournalError, match="was moved, deleted or replaced"):
+        journal.append([Night().started()])
+    Path(path).touch()
+    with pytest.raises(JournalError, match="was moved, deleted or replaced"):
+        journal.append([Night().started()])
+    os.rename(path + ".away", path)
+    journal.append([Night().started()])
+    assert len(list(reader.entries(NIGHT))) == 1
+
+
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
 def test_the_file_is_the_owners_alone_under_any_umask(path, umask):
     before = os.umask(umask)
