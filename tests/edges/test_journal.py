@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -210,6 +211,18 @@ def test_a_journal_that_is_up_to_date_costs_no_alembic(path):
         f"Journal.open({path!r}, {MIGRATIONS!r}, Redactor()).close(); sys.exit('alembic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_migrations_are_found_in_a_folder_of_any_name(path, tmp_path):
+    odd = tmp_path / "a b%c:d"
+    shutil.copytree(MIGRATIONS, odd)
+    Journal.open(path, str(odd), Redactor()).close()
+    JournalReader.open(path).close()
+
+
+def test_a_folder_without_migrations_is_named(path, tmp_path):
+    with pytest.raises(JournalError, match="up to date"):
+        Journal.open(path, str(tmp_path / "nowhere"), Redactor())
 
 
 def test_the_migrated_schema_is_the_one_the_code_writes(journal):
