@@ -1,9 +1,10 @@
-"""What does a person read in the pane while an agent works: short sentences, one line each, nothing that bites."""
+"""What a person reads in the pane while an agent works: short sentences, one line each, nothing that bites."""
 
 from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 from ralphd.core.signals import Asked, Began, Called, Compacted, Failed, Resulted, Retrying, Returned, Said, Unread
 
@@ -109,7 +110,7 @@ def _sentence(signal: Signal) -> str:
         case Returned(text=text, is_error=is_error):
             return f"  -> {'error: ' if is_error else ''}{first_and_last(text) or '(no output)'}"
         case Began(model=model, version=version):
-            return " ".join(("begins", model, version)).rstrip()
+            return f"begins {model} {version}".rstrip()
         case Compacted(tokens_before=before, tokens_after=later):
             return f"context compacted ({before or '?'} -> {later or '?'} tokens)"
         case Retrying(status=status, error=error, delay_s=delay_s):
@@ -155,10 +156,8 @@ class Screen:
 def _reopened(fd: int) -> int:
     """Open the terminal anew: non-blocking mode set on the shared description would hit others who write there."""
     try:
-        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
-        try:
+        with suppress(OSError):
             os.set_blocking(fd, False)  # a socket can't be opened by name
-        except OSError:
-            pass
         return fd

@@ -1,9 +1,10 @@
-"""How does a runner read and write small files that an agent of the same user may have tampered with?"""
+"""How a runner reads and writes small files that an agent of the same user may have tampered with."""
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # never through a link, never blocked by a FIFO
 
@@ -51,10 +52,8 @@ def _read_up_to(fd: int, count: int) -> bytes:
 def replace_whole(path: str, data: bytes) -> None:
     """Put ``data`` at ``path`` at once: a reader sees the old file or the new one, never a half."""
     temporary = f"{path}.new"
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(temporary)
-    except FileNotFoundError:
-        pass
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
     try:
         write_all(fd, data)

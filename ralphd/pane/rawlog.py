@@ -1,8 +1,9 @@
-"""Where do the raw bytes of a trajectory go, and how much of an endless stream is kept?"""
+"""Where the raw bytes of a trajectory go, and how much of an endless stream is kept."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from ralphd.pane.files import SAFE, write_all
 
@@ -75,7 +76,5 @@ class RawLog:
         return f"{self._name}.{piece}" if piece else self._name
 
     def _remove(self, name: str) -> None:
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._folder)
-        except FileNotFoundError:
-            pass

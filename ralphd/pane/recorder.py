@@ -1,4 +1,4 @@
-"""How do a runner's records reach the disk, once each, whatever happens to the disk, the runner or the file?"""
+"""How a runner's records reach the disk, once each, whatever happens to the disk, the runner or the file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Recorder:
     """Appends lines to records.jsonl; ``seq`` grows by one.
 
     The file is in reach of the agent: when lines that are not ours appear, or the file is cut, taken away or replaced,
-    our own lines go on in a new file of that name (readers take each number once). A full disk delays records, it loses none: they wait in memory, in order. ``trouble`` says why.
+    our own lines go on in a new file of that name (readers take each number once). A full disk delays records, it
+    loses none: they wait in memory, in order. ``trouble`` says why.
     """
 
     def __init__(self, folder: str) -> None:
