@@ -56,7 +56,7 @@ class Assignment:
     resume: bool = False
     folder: str  # the loop's folder
     worktree: str
-    night_repository: str
+    night_repository: str  # its git folder
     branch: str
     base: str  # commit
     prompt: str  # the user's PROMPT.md

@@ -50,7 +50,7 @@ class Assigner:
             resume=config.agent.resume,
             folder=loop.loop.folder,
             worktree=loop.loop.worktree,
-            night_repository=task.night_repository,
+            night_repository=os.path.join(task.night_repository, "repo.git"),
             branch=loop.loop.branch,
             base=task.base,
             prompt=task.prompt,
