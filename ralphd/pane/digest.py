@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
 import time
-from contextlib import suppress
 
 from ralphd.core.signals import Asked, Began, Called, Compacted, Failed, Resulted, Retrying, Returned, Said, Unread
 
@@ -139,12 +139,23 @@ class Screen:
         if self._missed:
             line = f"({self._missed} lines not shown: the terminal was busy)\r\n".encode() + line
         try:
-            os.write(self._fd, line)
+            if self._fd == self._shared:
+                self._write_if_there_is_room(line)
+            else:
+                os.write(self._fd, line)
             self._missed = 0
         except BlockingIOError:
             self._missed += 1
         except OSError:
             self._missed = 0  # the terminal is gone; the loop is not
+
+    def _write_if_there_is_room(self, line: bytes) -> None:
+        """Write to a description that others share, whose mode is not ours to change."""
+        room = select.poll()
+        room.register(self._fd, select.POLLOUT)
+        if not room.poll(0):
+            raise BlockingIOError
+        os.write(self._fd, line)
 
     def width(self) -> int:
         try:
@@ -155,9 +166,8 @@ class Screen:
 
 def _reopened(fd: int) -> int:
     """Open the terminal anew: non-blocking mode set on the shared description would hit others who write there."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        return os.open(f"/proc/self/fd/{fd}", flags)
     except OSError:
-        with suppress(OSError):
-            os.set_blocking(fd, False)  # a socket can't be opened by name
-        return fd
+        return fd  # a socket can't be opened by name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 
 SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # never through a link, never blocked by a FIFO
 
@@ -52,14 +51,22 @@ def _read_up_to(fd: int, count: int) -> bytes:
 def replace_whole(path: str, data: bytes) -> None:
     """Put ``data`` at ``path`` at once: a reader sees the old file or the new one, never a half."""
     temporary = f"{path}.new"
-    with suppress(FileNotFoundError):
-        os.unlink(temporary)
+    forget(temporary)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
     try:
         write_all(fd, data)
     finally:
         os.close(fd)
     os.rename(temporary, path)
+
+
+def forget(path: str, *, dir_fd: int | None = None) -> bool:
+    """Remove a file if it is there and can be; say whether it was."""
+    try:
+        os.unlink(path, dir_fd=dir_fd)
+    except OSError:
+        return False
+    return True
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -14,7 +14,7 @@ from ralphd.core import codec
 from ralphd.core.exchange import Assignment, Limits, Order, Want
 
 RUNNER = Path(__file__).resolve().parents[2] / "ralphd" / "pane" / "runner.py"
-DEADLINE_S = 10.0  # generous: nothing here waits for it unless something is broken
+DEADLINE_S = 60.0  # generous: nothing here waits for it unless something is broken
 
 PATIENT = {"quiet_s": 600.0, "stream_s": 600.0, "result_grace_s": 600.0, "backoff_min_s": 0.01, "backoff_max_s": 0.05}
 
