@@ -327,12 +327,15 @@ def test_reset_out_of_an_open_rebase(place: Place, tip: str, tree: Path, repo: P
     assert git(tree, "merge-base", "--is-ancestor", tip, "refs/ralphd/rescue/n1/one/s1", check=False) == ""
 
 
-def test_a_file_that_cannot_be_saved_is_not_deleted(place: Place, tip: str, tree: Path) -> None:
+def test_where_a_file_cannot_be_saved_the_whole_worktree_moves_aside(place: Place, tip: str, tree: Path) -> None:
     """A nested repository without a commit is something git can't add."""
     git(tree, "init", "-q", "nested")
     (tree / "nested" / "precious").write_text("precious")
-    (tree / "new").write_text("new")
+    (tree / "work").write_text("unsaved")
     saved = reset_clean(place, tip, "s1", time.time())
     assert not saved.complete
-    assert (tree / "nested" / "precious").exists()
-    assert (tree / "new").exists()
+    assert Path(saved.moved_aside, "nested", "precious").read_text() == "precious"
+    assert Path(saved.moved_aside, "work").read_text() == "unsaved"
+    assert mended(place, tip) == ()
+    assert git(tree, "status", "--porcelain") == ""
+    assert (tree / "work").read_text() == "work"
