@@ -1,0 +1,59 @@
+"""What a coding CLI's adapter must offer, and what the runner gives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from ralphd.core.exchange import Assignment
+    from ralphd.core.signals import Signal
+
+    class Reader(Protocol):
+        """Turns the lines of one process's stdout into signals. One reader a process."""
+
+        def read(self, line: bytes, start: int, end: int) -> tuple[Signal, ...]:
+            """Never raises, whatever ``line`` holds; ``start`` and ``end`` are its byte range in the log."""
+
+    class Adapter(Protocol):
+        """A module of this package: HOW to speak to one CLI. Pure: it starts nothing and opens nothing."""
+
+        @property
+        def TELLS(self) -> Tells: ...  # noqa: N802 -- a constant of a module
+        @property
+        def guarded_lines(self) -> str:
+            """What a shell line that must be guarded contains; an empty string: every line is guarded."""
+
+        def launch(self, assignment: Assignment, turn: Turn) -> Launch: ...
+        def reader(self) -> Reader: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """How to start the CLI. The prompt comes on stdin; the runner adds TMPDIR and the RALPHD_* variables."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One process to start: ``session`` is a UUID, ``guard`` the guard script's path, ``tmp`` its own TMPDIR."""
+
+    session: str
+    attempt: int = 1
+    resume: bool = False  # take up ``session`` again instead of beginning it
+    guard: str = ""
+    tmp: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tells:
+    """What a CLI lets us know or do."""
+
+    tokens: bool  # it tells usage
+    compactions: bool  # it tells each compaction
+    partial: bool  # it tells each request and each piece of an answer, so silence can be measured
+    resume: bool  # a session can be taken up again with its context

@@ -1,0 +1,173 @@
+"""Begin a night, or take one up again whose daemon is gone: everything up to the daemon's first pass."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ralphd import __version__
+from ralphd.cli import preflight, settings
+from ralphd.cli.place import Place
+from ralphd.cli.settings import Settings
+from ralphd.cli.wire import Frame, open_journal, remembered, tmux
+from ralphd.core import events, nights, plan, times
+from ralphd.core.config import Config
+from ralphd.core.errors import NothingRunning, UsageError
+from ralphd.core.events import Entry
+from ralphd.core.model import Task
+from ralphd.core.state import NightState
+from ralphd.edges.journal import Journal, JournalReader, NightRow
+from ralphd.edges.night_repository import NightRepository
+from ralphd.edges.schedule import local_zone
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A night that is in the journal. ``adopted``: it was open already. Its settings are its own, not this start's."""
+
+    frame: Frame
+    journal: Journal
+    settings: Settings
+    adopted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What ``ralphd start`` was asked for, where, and how it tells what it does."""
+
+    place: Place
+    settings: Settings
+    environ: Mapping[str, str]
+    say: Say
+    with_uncommitted: bool = False
+
+    def begin(self) -> Begun:
+        """Check everything, then write the night's first entries. Leaves nothing behind when it raises."""
+        config = self.settings.read()
+        tmux(self.place, self.environ).check()
+        open_night = find_open(self.place, config)
+        if open_night is not None:
+            return self._take_up(open_night)
+        preflight.check_environment(config.agent, self.environ)
+        asked = preflight.check_tasks(config, self.settings.folder, self.environ.get("PATH", os.defpath))
+        program = preflight.find_program(config.agent, self.settings.folder, self.environ)
+        return self._new(config, asked, program)
+
+    def _take_up(self, row: NightRow) -> Begun:
+        state, last_seq = remembered(self.place, Config(), row.id)
+        own = settings.recalled(state.config)
+        config = own.read()
+        preflight.check_environment(config.agent, self.environ)
+        program = preflight.find_program(config.agent, own.folder, self.environ)
+        self.say(f"night {row.id} is open and its daemon is gone: taking it up again with {len(state.loops)} loops")
+        frame = self._frame(config, program, state, last_seq)
+        journal = open_journal(self.place, config, self.environ)
+        return Begun(frame=frame, journal=journal, settings=own, adopted=True)
+
+    def _new(self, config: Config, asked: list[preflight.Asked], program: str) -> Begun:
+        journal = open_journal(self.place, config, self.environ)
+        folder = ""
+        try:
+            night = self._next_id(config)
+            folder = self.place.night(night)
+            tasks = self._tasks(asked, folder)
+            journal.append(self._entries(config, tasks, night))
+        except BaseException:
+            journal.close()
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)  # made a moment ago by this very start; no agent ran yet
+            raise
+        state, last_seq = remembered(self.place, config, night)
+        self._warn(tasks, config)
+        frame = self._frame(config, program, state, last_seq)
+        return Begun(frame=frame, journal=journal, settings=self.settings, adopted=False)
+
+    def _frame(self, config: Config, program: str, state: NightState, last_seq: Mapping[str, int]) -> Frame:
+        return Frame(
+            place=self.place, state=state, last_seq=last_seq, config=config, program=program, environ=self.environ
+        )
+
+    def _next_id(self, config: Config) -> str:
+        reader = JournalReader.open(self.place.journal(config))
+        try:
+            known = [row.id for row in reader.nights()]
+        finally:
+            reader.close()
+        folder = os.path.join(self.place.state, "nights")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        today = datetime.now(local_zone(self.environ)).date().isoformat()
+        return nights.next_night_id(today, [*known, *os.listdir(folder)])
+
+    def _tasks(self, asked: list[preflight.Asked], folder: str) -> list[Task]:
+        names = [plan.task_name(one.config.name, one.checkout.toplevel) for one in asked]
+        if len(set(names)) < len(names):
+            raise UsageError(f"two tasks are named {max(names, key=names.count)!r}; give each [[task]] its own name")
+        os.makedirs(os.path.join(folder, "repositories"), mode=0o700)
+        return [self._task(name, one, folder) for name, one in zip(names, asked, strict=True)]
+
+    def _task(self, name: str, one: preflight.Asked, folder: str) -> Task:
+        self.say(f"cloning {one.checkout.toplevel} for the night")
+        at = os.path.join(folder, "repositories", name)
+        _, base = NightRepository.create(one.checkout, at, one.base, with_uncommitted=self.with_uncommitted)
+        if base.uncommitted and not base.included:
+            self.say(f"{base.uncommitted} uncommitted paths are left out; --with-uncommitted takes them in")
+        return Task(
+            name=name,
+            repository=one.checkout.toplevel,
+            night_repository=at,
+            prompt=one.prompt,
+            base=base.commit,
+            verifier=one.config.verify,
+            with_uncommitted=self.with_uncommitted,
+        )
+
+    def _entries(self, config: Config, tasks: list[Task], night: str) -> list[Entry]:
+        started = events.NightStarted(
+            width=config.night.width,
+            ends_at=_ends_at(config, self.environ),
+            version=__version__,
+            config={**self.settings.remember(), "cli": config.agent.cli, "model": config.agent.model},
+        )
+        names = [task.name for task in tasks]
+        loops = plan.loops_of(config, names, night, self.place.state, lambda: secrets.token_hex(16))
+        at = time.time()
+        return [
+            Entry(at=at, night=night, body=started),
+            *(Entry(at=at, night=night, body=events.TaskAdded(task=task)) for task in tasks),
+            *(Entry(at=at, night=night, loop=loop.id, body=events.LoopAdded(loop=loop)) for loop in loops),
+        ]
+
+    def _warn(self, tasks: list[Task], config: Config) -> None:
+        for name in (task.name for task in tasks if not task.verifier.command):
+            self.say(
+                f"task {name} has no verifier: every verdict is `unverified`, and nobody can tell the best of "
+                f"{config.night.width} answers, so width beyond a few buys little; set task.verify.command"
+            )
+
+
+def find_open(place: Place, config: Config | None = None) -> NightRow | None:
+    """Return the night that has begun and not ended, if any."""
+    try:
+        reader = JournalReader.open(place.journal(config))
+    except NothingRunning:
+        return None
+    try:
+        return next((row for row in reader.nights() if row.ended_at is None), None)
+    finally:
+        reader.close()
+
+
+def _ends_at(config: Config, environ: Mapping[str, str]) -> float | None:
+    if config.night.for_s is not None:
+        return time.time() + config.night.for_s
+    if not config.night.until:
+        return None
+    now = datetime.now(UTC).astimezone(local_zone(environ))
+    return times.parse_until(config.night.until, now).timestamp()

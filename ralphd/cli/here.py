@@ -1,0 +1,41 @@
+"""Where a command runs: the state folder of this user and this environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ralphd.cli.place import Place
+from ralphd.core.errors import NothingRunning, RalphdError
+from ralphd.edges.control import ask
+from ralphd.edges.ownership import open_state, state_folder
+
+
+def place(*, make: bool = False) -> Place:
+    """Return the state folder; made only by what writes to it. Raises NothingRunning where there is none."""
+    path = state_folder(os.environ)
+    if not make and not os.path.isdir(path):
+        raise NothingRunning(f"no night has been yet in {path}; `ralphd start` begins one, `ralphd demo` shows one")
+    return Place(state=open_state(path))
+
+
+class RefusedError(RalphdError):
+    """The daemon refused; the code is its own."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.exit_code = code
+
+
+def request(where: Place, data: dict[str, object]) -> Iterator[dict[str, object]]:
+    """Ask the daemon; yields its replies. Raises RefusedError for a refusal, NothingRunning without a daemon."""
+    answered = False
+    for reply in ask(Path(where.state), data):
+        answered = answered or "code" in reply
+        if reply.get("ok") is not True:
+            code = reply.get("code")
+            raise RefusedError(str(reply.get("error", "refused")), code if isinstance(code, int) else 1)
+        yield reply
+    if not answered:
+        raise NothingRunning("the daemon went away before it answered; `ralphd start` takes its night up again")

@@ -1,0 +1,78 @@
+"""The verbs that begin and end a night."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+
+from ralphd.cli import here
+from ralphd.cli.place import Place
+from ralphd.cli.settings import Settings, found_from
+from ralphd.core.errors import UsageError
+
+DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralphd.toml.")
+
+
+@click.command()
+@DOMAIN
+@click.option("--width", type=click.IntRange(1, 4096), help="Loops at once.")
+@click.option("--for", "for_", metavar="DURATION", default="", help="End after this long: 8h, 10m.")
+@click.option("--until", metavar="HH:MM", default="", help="End at this local time: 07:00.")
+@click.option(
+    "--with-uncommitted", is_flag=True, help="Start from the checkout as it is, uncommitted changes included."
+)
+@click.option("--foreground", is_flag=True, help="Stay in the foreground instead of leaving a daemon behind.")
+@click.option("--word", type=int, hidden=True, default=-1)
+def start(
+    config: str, width: int | None, for_: str, until: str, *, with_uncommitted: bool, foreground: bool, word: int
+) -> None:
+    """Begin a night in this repository (or take an open one up again) and return once its loops run."""
+    if for_ and until:
+        raise UsageError("--for and --until exclude each other")
+    found = found_from(os.getcwd(), config or "")
+    settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
+    settings.read()  # a mistake in it is told before anything is made
+    where = here.place(make=True)
+    if word < 0 and not foreground:
+        sys.exit(launch(where, sys.argv[1:]))
+    from ralphd.cli import serve  # noqa: PLC0415  # the command that only launches must not load the daemon too
+
+    speak = serve.Word(write=_show) if word < 0 else serve.through(word)
+    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted))
+
+
+def launch(where: Place, arguments: list[str]) -> int:
+    """Start the daemon as a session of its own and show what it says until the loops run. Returns the exit code."""
+    reading, writing = os.pipe()
+    with open(where.log, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as log:
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "ralphd", *arguments, "--word", str(writing)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(writing,),
+            start_new_session=True,
+        )
+    os.close(writing)
+    with open(reading, "rb") as words:
+        for line in words:
+            told = json.loads(line)
+            _show(told)
+            if "ready" in told or "error" in told:
+                return int(told.get("code", 0))
+    click.echo(f"ralphd: the daemon went away (exit status {daemon.wait()}); {where.log} says more", err=True)
+    return 1
+
+
+def _show(told: dict[str, object]) -> None:
+    if "error" in told:
+        click.echo(f"ralphd: {told['error']}", err=True)
+    elif "ready" in told:
+        click.echo(told["ready"])
+        click.echo("look in: ralphd status, ralphd attach; end it: ralphd stop")
+    else:
+        click.echo(told["progress"], err=True)

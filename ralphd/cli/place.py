@@ -1,0 +1,27 @@
+"""The state folder and what lies where in it. Light: every verb imports this."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ralphd.core.config import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Paths below one state folder. ``state`` is absolute and exists."""
+
+    state: str
+
+    def journal(self, config: Config | None = None) -> str:
+        """Return the journal's URL if one is configured, else SQLite's path."""
+        url = config.journal.url if config is not None else ""
+        return url or os.path.join(self.state, "journal.db")
+
+    @property
+    def log(self) -> str:
+        return os.path.join(self.state, "daemon.log")
+
+    def night(self, night: str) -> str:
+        return os.path.join(self.state, "nights", night)

@@ -1,0 +1,47 @@
+"""A night's report out of the journal, and as files in its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from ralphd.cli.place import Place
+from ralphd.core.config import Config
+from ralphd.core.errors import NothingRunning
+from ralphd.core.report import report, to_json
+from ralphd.core.report_parts import Report
+from ralphd.edges.journal import JournalReader
+from ralphd.views import markdown
+
+
+def make_report(place: Place, night: str = "", config: Config | None = None) -> Report:
+    """Fold a night's entries, the newest night's when none is named. Raises NothingRunning when there is none."""
+    reader = JournalReader.open(place.journal(config))
+    try:
+        rows = reader.nights()
+        known = [row.id for row in rows]
+        if night and night not in known:
+            raise NothingRunning(f"no night named {night!r}; there are: {', '.join(known[-10:]) or 'none'}")
+        if not known:
+            raise NothingRunning("no night has been yet; `ralphd start` begins one, `ralphd demo` shows one")
+        return report(reader.entries(night or known[-1]), time.time())
+    finally:
+        reader.close()
+
+
+def write_report(place: Place, config: Config, night: str) -> None:
+    """Leave report.md and report.json in the night's folder, each whole or as it was."""
+    made = make_report(place, night, config)
+    for name, text in (
+        ("report.md", markdown.render_report(made)),
+        ("report.json", json.dumps(to_json(made), indent=1)),
+    ):
+        path = os.path.join(place.night(night), name)
+        draft = f"{path}.draft"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)

@@ -1,0 +1,126 @@
+"""The daemon's process: own the state, begin the night, run it, and leave word for whoever started it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ralphd import __version__
+from ralphd.cli.begin import Begun, Start
+from ralphd.cli.place import Place
+from ralphd.cli.reports import write_report
+from ralphd.cli.settings import Settings
+from ralphd.cli.wire import Parts, build, on_request
+from ralphd.core.errors import RalphdError
+from ralphd.core.outcomes import Kind
+from ralphd.core.status import iso
+from ralphd.daemon.inbox import Changed, Leave, Rang
+from ralphd.daemon.recover import recover
+from ralphd.daemon.run import Hooks
+from ralphd.edges.control import ControlServer
+from ralphd.edges.ownership import own
+from ralphd.edges.schedule import Schedule
+from ralphd.edges.watch import Watch
+
+REPORT_EVERY_S = 600.0  # so that a night which is cut short has a report of its last minutes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """How the daemon speaks to the command that started it: JSON lines on a pipe, or a person's terminal."""
+
+    write: Callable[[dict[str, object]], None]
+
+    def progress(self, text: str) -> None:
+        self.write({"progress": text})
+
+    def ready(self, text: str) -> None:
+        self.write({"ready": text})
+
+    def error(self, text: str, code: int) -> None:
+        self.write({"error": text, "code": code})
+
+
+def through(fd: int) -> Word:
+    """Speak into a pipe. The one who reads it may be gone; that is no trouble of ours."""
+
+    def write(data: dict[str, object]) -> None:
+        try:
+            os.write(fd, json.dumps(data).encode() + b"\n")
+        except OSError:
+            return
+
+    return Word(write=write)
+
+
+def serve(place: Place, settings: Settings, environ: Mapping[str, str], word: Word, *, with_uncommitted: bool) -> int:
+    """Run a night to its end, or until a signal. Returns the process's exit code."""
+    try:
+        ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
+    except RalphdError as error:
+        word.error(str(error), error.exit_code)
+        return error.exit_code
+    start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
+    try:
+        begun = start.begin()
+        _run(place, begun, word)
+    except RalphdError as error:
+        word.error(str(error), error.exit_code)
+        return error.exit_code
+    finally:
+        ownership.release()
+    return 0
+
+
+def _run(place: Place, begun: Begun, word: Word) -> None:
+    night = begun.frame.state.id
+    hooks = Hooks(
+        ready=lambda text: word.ready(f"night {night}: {text}"),
+        report=lambda: write_report(place, begun.frame.config, night),
+        reload=begun.settings.read,
+    )
+    parts = build(begun.frame, begun.journal, hooks)
+    control = ControlServer(Path(place.state), on_request(parts.inbox))
+    watch = _watch(begun, parts)
+    schedule = _schedule(begun, parts)
+    _on_signals(parts)
+    try:
+        if begun.adopted:
+            recover(parts.daemon.night)
+            if watch.mode != "inotify":
+                parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
+        parts.daemon.run()
+    finally:
+        schedule.close()
+        watch.close()
+        control.close()
+        parts.close()
+
+
+def _watch(begun: Begun, parts: Parts) -> Watch:
+    """Watch what changes rarely: ralphd.toml, and what in a night repository can make git run something."""
+    paths = [begun.settings.path]
+    for task in begun.frame.state.tasks.values():
+        git_dir = os.path.join(task.task.night_repository, "repo.git")
+        paths += [os.path.join(git_dir, name) for name in ("config", "hooks", "info")]
+    return Watch(paths, lambda path: parts.inbox.put(Changed(path=path)))
+
+
+def _schedule(begun: Begun, parts: Parts) -> Schedule:
+    schedule = Schedule(lambda name: parts.inbox.put(Rang(name=name)))
+    schedule.every("report", REPORT_EVERY_S)
+    if begun.frame.state.ends_at is not None:
+        schedule.at("end", datetime.fromtimestamp(begun.frame.state.ends_at, UTC))
+    return schedule
+
+
+def _on_signals(parts: Parts) -> None:
+    """Let each handler leave a note only; the main loop acts on it."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda n, _frame: parts.inbox.put(Leave(why=signal.Signals(n).name)))

@@ -1,0 +1,174 @@
+"""The one place that builds everything: ports from edges, a daemon from ports."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+
+from ralphd import __version__
+from ralphd.cli import shipped
+from ralphd.cli.place import Place
+from ralphd.core.config import Config
+from ralphd.core.errors import JournalError
+from ralphd.core.model import Candidate, Verdict
+from ralphd.core.redact import Redactor
+from ralphd.core.state import NightState, fold
+from ralphd.core.status import DaemonFacts
+from ralphd.daemon.act import Doer
+from ralphd.daemon.assign import Assigner, base_environment
+from ralphd.daemon.close import Closing
+from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
+from ralphd.daemon.observe import Sight
+from ralphd.daemon.requests import Desk, Reply
+from ralphd.daemon.run import Daemon, Hooks
+from ralphd.daemon.tick import Night
+from ralphd.daemon.verify import VerifyQueue
+from ralphd.daemon.world import World
+from ralphd.edges.journal import Journal, JournalReader
+from ralphd.edges.journal_writer import JournalWriter
+from ralphd.edges.judge import Verifiers
+from ralphd.edges.loopfolder import LoopFolders
+from ralphd.edges.panes import TmuxPanes
+from ralphd.edges.processes import LoopProcesses, boot_id
+from ralphd.edges.repositories import NightRepositories
+from ralphd.edges.tmux import Tmux
+from ralphd.edges.tmux_socket import socket_path
+
+# -I -S -E: nothing of the user's Python setup is loaded; -X frozen_modules keeps the runner's start short.
+LEAN_PYTHON = (os.path.realpath(sys.executable), "-I", "-S", "-E")
+
+
+class SystemClock:
+    """The working default of ports.Clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:
+    return Tmux(socket_path(place.state, environ), environ=environ)
+
+
+def open_journal(place: Place, config: Config, environ: Mapping[str, str]) -> Journal:
+    """Open for writing; the values of passed variables are redacted wherever they turn up."""
+    secrets = [environ[name] for name in config.agent.env_pass if name in environ]
+    return Journal.open(place.journal(config), shipped.folder("migrations"), Redactor(secrets))
+
+
+def logger(path: str) -> structlog.typing.FilteringBoundLogger:
+    """Log sentences a person can follow in the home window: one line an event, appended, 0600."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    processors: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
+        structlog.processors.format_exc_info,
+        structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
+    ]
+    file = os.fdopen(fd, "a", buffering=1, encoding="utf-8", errors="backslashreplace")
+    logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
+        structlog.PrintLogger(file), processors=processors, wrapper_class=structlog.make_filtering_bound_logger(20)
+    )
+    return logger
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a daemon is made of beyond its ports; ``close`` ends what has threads or children."""
+
+    daemon: Daemon
+    inbox: Inbox
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What a night's daemon is built for. ``last_seq``: how far each runner's records are in the journal."""
+
+    place: Place
+    state: NightState
+    last_seq: Mapping[str, int]
+    config: Config
+    program: str
+    environ: Mapping[str, str]
+
+
+def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
+    """Wire a daemon for one night."""
+    place, state, environ = frame.place, frame.state, frame.environ
+    inbox: Inbox = Inbox()
+    writer = JournalWriter(journal)
+    slots = sum(task.task.verifier.slots for task in state.tasks.values())
+    slow, judges = ThreadPoolExecutor(1, "slow"), ThreadPoolExecutor(max(1, slots), "judge")
+    verifiers = Verifiers(place.night(state.id), (*LEAN_PYTHON, shipped.GUARDED), base_environment(environ))
+    folders = LoopFolders(boot_id())
+    world = World(
+        clock=SystemClock(),
+        journal=writer,
+        panes=TmuxPanes(tmux(place, environ), ("/usr/bin/tail", "-n", "200", "-F", place.log)),
+        repositories=NightRepositories(),
+        folders=folders,
+        judge=verifiers,
+        host=LoopProcesses(clock=time.monotonic, wait=time.sleep),
+        config=frame.config,
+        assignment=Assigner(environ=environ, program=frame.program, preamble=shipped.text("preamble.md")),
+        runner=lambda folder: (*LEAN_PYTHON, shipped.RUNNER, folder),
+        template=lambda name: shipped.text(f"{name}.md"),
+        log=logger(place.log),
+    )
+
+    def judged(intent: int, candidate: Candidate, verdict: Verdict) -> None:
+        inbox.put(Judged(intent=intent, candidate=candidate, verdict=verdict))
+
+    queue = VerifyQueue(
+        judge=verifiers,
+        pool=judges,
+        done=judged,
+        superseded=lambda intent: inbox.put(Settled(intent=intent, result="superseded")),
+    )
+    doer = Doer(world=world, inbox=inbox, slow=slow, queue=queue)
+    night = Night(world=world, inbox=inbox, state=state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)
+    started_at = time.time()
+    daemon: Daemon
+
+    def facts() -> DaemonFacts:
+        troubles = tuple(daemon.troubles.values())
+        return DaemonFacts(pid=os.getpid(), version=__version__, started_at=started_at, trouble=troubles)
+
+    desk = Desk(night=night, facts=facts)
+    daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks)
+
+    def close() -> None:
+        verifiers.close()
+        slow.shutdown(wait=True, cancel_futures=True)
+        judges.shutdown(wait=True, cancel_futures=True)
+        writer.close()
+        journal.close()
+        folders.close()
+
+    return Parts(daemon=daemon, inbox=inbox, close=close)
+
+
+def on_request(inbox: Inbox) -> Callable[[dict[str, object], Reply], None]:
+    return lambda request, reply: inbox.put(Asked(request=request, reply=reply))
+
+
+def remembered(place: Place, config: Config, night: str) -> tuple[NightState, dict[str, int]]:
+    """Fold a night out of the journal. Raises JournalError when it isn't there."""
+    reader = JournalReader.open(place.journal(config))
+    try:
+        state = fold(reader.entries(night))
+        last_seq = reader.last_seq(night)
+    finally:
+        reader.close()
+    if not state.id:
+        raise JournalError(f"the journal has no night {night}")
+    return state, last_seq

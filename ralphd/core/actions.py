@@ -1,0 +1,93 @@
+"""What ralphd can do to a night: a closed union of values that somebody else carries out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ralphd.core.model import Candidate
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpawnRunner:
+    """Open the loop's window with a runner in it; whatever the last runner left behind is ended first."""
+
+    loop: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """Let the session end (or end it ``now``) and hold the loop."""
+
+    loop: str
+    now: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume:
+    """Let a held loop go on; a wait is cut short."""
+
+    loop: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopLoop:
+    """End the loop for good (for this night)."""
+
+    loop: str
+    now: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartLoop:
+    """A new generation. ``reset_to`` (a commit) makes it clean: rescue ref first, then the reset."""
+
+    loop: str
+    reset_to: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify:
+    """Judge a candidate."""
+
+    candidate: Candidate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tell:
+    """Put a note from a fixed template into the loop's next prompt. ``slots`` fill the template."""
+
+    loop: str
+    template: str
+    slots: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndNight:
+    """Stop every loop, bring the results over, close the night."""
+
+    now: bool = False
+
+
+Action = SpawnRunner | Pause | Resume | StopLoop | RestartLoop | Verify | Tell | EndNight
+
+
+def key(action: Action) -> str:
+    """Name what an action is about: two with one key are one."""
+    match action:
+        case Verify(candidate=candidate):
+            return f"Verify {candidate.task} {candidate.commit}"
+        case EndNight():
+            return "EndNight"
+        case Tell(loop=loop, template=template, slots=slots):
+            return f"Tell {loop} {template} {sorted(slots.items())}"
+        case _:
+            return f"{type(action).__name__} {action.loop}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """An action with who wants it and why: ``by`` is ``policy``, ``operator`` or ``runner``."""
+
+    action: Action
+    why: str
+    by: str = "policy"

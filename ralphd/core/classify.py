@@ -1,0 +1,275 @@
+"""How one process of an agent ended: a chain of rules, the strongest evidence first.
+
+Exit status and signal, then structured events, then what the process did, then git facts, then text. The first rule
+that has an answer gives it; the last one always has.
+"""
+
+from __future__ import annotations
+
+import re
+from signal import Signals
+
+from ralphd.core.facts import EndedBy, Facts
+from ralphd.core.failures import kind_of, kind_of_words
+from ralphd.core.outcomes import Evidence, Kind, Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralphd.core.signals import Failed, Resulted, Signal, Unread
+
+    Rule = Callable[[Facts], Outcome | None]
+
+MESSAGE_CHARS = 500
+SIGNAL_BASE = 128  # a program that catches a signal exits with this much more
+FIRST_OWN_CODE = 124  # from here on an exit code tells of a time-out, a shell's trouble or a signal, not of inference
+CATCHES_SIGNALS = ("claude",)  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
+ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs
+NO_SESSION = "No conversation found with session ID"  # it can't be taken up again: begin a fresh one
+NEVER_STARTED = re.compile(
+    r"cannot be used with root|requires --verbose|session id \S* ?is already in use|invalid session id"
+    r"|input must be provided|(?:unknown|invalid|unrecognized|unexpected) (?:option|argument)",
+    re.IGNORECASE,
+)
+
+
+def classify(facts: Facts) -> Outcome:
+    """Say how this process ended. Total: every Facts has an outcome."""
+    return explain(facts)[0]
+
+
+def explain(facts: Facts) -> tuple[Outcome, str]:
+    """Say how it ended, and which rule said so."""
+    for rule in RULES:
+        outcome = rule(facts)
+        if outcome is not None:
+            return outcome, rule.__name__
+    return unknown(facts), unknown.__name__
+
+
+def start_failed(facts: Facts) -> Outcome | None:
+    if not facts.start_error:
+        return None
+    error = facts.start_error[:MESSAGE_CHARS]
+    return Outcome(kind=Kind.START_FAILED, detail={"error": error}, evidence=(Evidence(what=error),))
+
+
+def compaction_limit(facts: Facts) -> Outcome | None:
+    if facts.ended_by is not EndedBy.COMPACTIONS:
+        return None
+    count = facts.reading.compactions
+    return _ended(facts, Kind.COMPACTION_LIMIT, f"the context was compacted {count} times", compactions=count)
+
+
+def stopped(facts: Facts) -> Outcome | None:
+    if facts.ended_by is not EndedBy.OPERATOR:
+        return None
+    return _ended(facts, Kind.STOPPED, "ended by the operator")
+
+
+def hung_after_failure(facts: Facts) -> Outcome | None:
+    """Blame what its last result told of; that it then hung on is the lesser trouble."""
+    if facts.ended_by is not EndedBy.RESULT_GRACE:
+        return None
+    return failure(facts)
+
+
+def hung_after_result(facts: Facts) -> Outcome | None:
+    if facts.ended_by is not EndedBy.RESULT_GRACE:
+        return None
+    return _ended(facts, Kind.HUNG_AFTER_RESULT, "did not exit after its final result", **_result_detail(facts))
+
+
+def waiting_for_input(facts: Facts) -> Outcome | None:
+    if not facts.reading.asked or facts.reading.settled or facts.exit_code == 0:
+        return None
+    question = facts.reading.asked[:MESSAGE_CHARS]
+    return _ended(facts, Kind.WAITING_FOR_INPUT, f"asked: {question}", question=question)
+
+
+def hung(facts: Facts) -> Outcome | None:
+    if facts.ended_by is not EndedBy.QUIET:
+        return None
+    running = ", ".join(facts.reading.running.values())
+    return _ended(facts, Kind.HUNG, "no output and an idle process tree", running=running)
+
+
+def stalled(facts: Facts) -> Outcome | None:
+    if facts.ended_by is not EndedBy.SILENT_STREAM:
+        return None
+    return _ended(facts, Kind.STALLED, "a request streamed nothing")
+
+
+def interrupted(facts: Facts) -> Outcome | None:
+    """Recognize Ctrl-C from elsewhere: Claude Code exits 0 after it and calls its own last result aborted."""
+    result = facts.reading.result
+    if result is None or result.ok or not result.terminal.startswith("aborted_"):
+        return None
+    return Outcome(
+        kind=Kind.SIGNALLED,
+        detail={"signal": int(Signals.SIGINT), "name": "SIGINT", "terminal": result.terminal},
+        evidence=(_seen(facts, result, f"the run was interrupted: {result.terminal}"), *_exit(facts)),
+    )
+
+
+def signalled(facts: Facts) -> Outcome | None:
+    number = facts.signal
+    if number is None and facts.cli in CATCHES_SIGNALS and facts.exit_code is not None:
+        number = facts.exit_code - SIGNAL_BASE
+    name = _signal_name(number)
+    if number is None or (not name and facts.signal is None):
+        return None
+    detail = {"signal": number, "name": name, **_result_detail(facts)}
+    return Outcome(kind=Kind.SIGNALLED, detail=detail, evidence=_exit(facts))
+
+
+def config_error(facts: Facts) -> Outcome | None:
+    """Recognize a CLI that refused its command line: it exited with an error and nothing had begun."""
+    if not facts.exit_code or facts.reading.begun or not _idle(facts):
+        return None
+    for line, evidence in _last_words(facts):
+        if NEVER_STARTED.search(line):
+            detail: dict[str, object] = {"code": facts.exit_code, "message": line[:MESSAGE_CHARS]}
+            return Outcome(kind=Kind.CONFIG_ERROR, detail=detail, evidence=(*_exit(facts), evidence))
+    return None
+
+
+def failure(facts: Facts) -> Outcome | None:
+    """Recognize what the CLI itself reports about inference, whatever it exits with."""
+    failed = facts.reading.failed
+    kind = None if failed is None else kind_of(failed)
+    if failed is None or kind is None:
+        return None
+    what = f"{failed.status or ''} {failed.error} {failed.message}".strip()
+    evidence = (_seen(facts, failed, what[:MESSAGE_CHARS]), *_exit(facts))
+    return Outcome(kind=kind, detail=_failure_detail(failed), evidence=evidence)
+
+
+def last_words(facts: Facts) -> Outcome | None:
+    """Recognize a limit or an outage told in plain text by a run that did nothing else."""
+    code = facts.exit_code
+    if code is None or code >= FIRST_OWN_CODE or not _idle(facts):
+        return None
+    for line, evidence in _last_words(facts):
+        kind = kind_of_words(line)
+        if kind is not None:
+            detail: dict[str, object] = {"code": code, "message": line[:MESSAGE_CHARS]}
+            return Outcome(kind=kind, detail=detail, evidence=(*_exit(facts), evidence))
+    return None
+
+
+def exited(facts: Facts) -> Outcome | None:
+    """Take every other failure as what it is: a code, and a message if there was one."""
+    failed, result = facts.reading.failed, facts.reading.result
+    if facts.exit_code is None or (facts.exit_code == 0 and failed is None and (result is None or result.ok)):
+        return None
+    detail: dict[str, object] = {"code": facts.exit_code, **_result_detail(facts)}
+    evidence = _exit(facts)
+    if failed is not None:
+        detail |= _failure_detail(failed)
+        if NO_SESSION in failed.message:
+            detail["fresh"] = True
+        evidence = (*evidence, _seen(facts, failed, f"{failed.error} {failed.message}".strip()[:MESSAGE_CHARS]))
+    elif facts.stderr_tail.strip():
+        last = facts.stderr_tail.strip().rsplit("\n", 1)[-1][:MESSAGE_CHARS]
+        detail["message"] = last
+        evidence = (*evidence, Evidence(what=last, file=facts.stderr_file))
+    return Outcome(kind=Kind.EXITED, detail=detail, evidence=evidence)
+
+
+def noop(facts: Facts) -> Outcome | None:
+    if facts.exit_code != 0 or facts.head_moved or facts.files_changed is not False:
+        return None
+    return _ended(facts, Kind.NOOP, "no commit and no changed file", **_result_detail(facts))
+
+
+def next_(facts: Facts) -> Outcome | None:
+    if facts.exit_code != 0:
+        return None
+    return _ended(facts, Kind.NEXT, "new commits" if facts.head_moved else "a clean exit", **_result_detail(facts))
+
+
+def unknown(facts: Facts) -> Outcome:
+    return _ended(facts, Kind.UNKNOWN, "neither an exit status nor a signal is known")
+
+
+RULES: tuple[Rule, ...] = (
+    start_failed,
+    compaction_limit,
+    stopped,
+    hung_after_failure,
+    hung_after_result,
+    waiting_for_input,
+    hung,
+    stalled,
+    interrupted,
+    signalled,
+    config_error,
+    failure,
+    last_words,
+    exited,
+    noop,
+    next_,
+    unknown,
+)
+
+
+def _ended(facts: Facts, kind: Kind, what: str, **detail: object) -> Outcome:
+    result = facts.reading.result
+    where = () if result is None else (_seen(facts, result, "its final result"),)
+    return Outcome(kind=kind, detail=detail, evidence=(Evidence(what=what), *_exit(facts), *where))
+
+
+def _exit(facts: Facts) -> tuple[Evidence, ...]:
+    if facts.signal is not None:
+        return (Evidence(what=f"ended by signal {facts.signal} {_signal_name(facts.signal)}".rstrip()),)
+    if facts.exit_code is not None:
+        return (Evidence(what=f"exit status {facts.exit_code}"),)
+    return ()
+
+
+def _seen(facts: Facts, signal: Signal, what: str) -> Evidence:
+    return Evidence(what=what, file=facts.log, start=signal.start, end=signal.end)
+
+
+def _signal_name(number: int | None) -> str:
+    try:
+        return Signals(number).name if number else ""
+    except ValueError:
+        return ""
+
+
+def _result_detail(facts: Facts) -> dict[str, object]:
+    result = facts.reading.result
+    if result is None:
+        return {}
+    claimed: dict[str, object] = {"claimed_done": True} if result.claims_done else {}
+    return {"result": "ok" if result.ok else result.terminal or "failed", **claimed}
+
+
+def _failure_detail(failed: Failed) -> dict[str, object]:
+    told = {
+        "status": failed.status,
+        "error": failed.error or None,
+        "message": failed.message[:MESSAGE_CHARS] or None,
+        "retry_after_s": failed.retry_after_s,
+        "resets_at": failed.resets_at,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _idle(facts: Facts) -> bool:
+    """Tell whether nothing shows that the agent worked."""
+    return not facts.head_moved and facts.files_changed is not True and facts.reading.calls == 0
+
+
+def _last_words(facts: Facts) -> list[tuple[str, Evidence]]:
+    """Return the last lines that are the CLI's own, newest first, with where they stand."""
+    lines = [line.strip() for line in facts.stderr_tail.splitlines() if line.strip()][-ANY_LAST_WORDS:]
+    words = [(line, Evidence(what=line[:MESSAGE_CHARS], file=facts.stderr_file)) for line in reversed(lines)]
+    printed: list[Unread | Resulted] = [*reversed(facts.reading.plain[-ANY_LAST_WORDS:])]
+    if facts.reading.result is not None:
+        printed.append(facts.reading.result)
+    told = [(signal.text.strip(), signal) for signal in printed]
+    return [*words, *((line, _seen(facts, signal, line[:MESSAGE_CHARS])) for line, signal in told)]

@@ -1,0 +1,104 @@
+"""What the daemon writes for a runner: one assignment, and orders. Files in the loop's folder.
+
+loop.json     Assignment, replaced whole (write, fsync, rename); read at the start of every turn
+order.json    Order, replaced whole; read when the bell rings and at every turn
+calls/bell    FIFO: a line ``order`` means "read order.json"; tool calls are announced there too
+notes/*.md    each goes into the next session's prompt, in order of name, and is then moved to notes/used/
+runner.lock   flocked by the runner for as long as it lives: held means alive
+runner.json   RunnerIdentity, written by the runner
+records.jsonl Record lines, appended by the runner (core/records.py)
+logs/GGG-TTTTT.log[.N]  raw bytes of a trajectory's stdout; .err its stderr
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The limits of DESIGN's ``[limits]``; a trajectory itself has none but compactions."""
+
+    tool_seconds: float = 300.0
+    tool_memory_bytes: int = 1 << 30
+    tool_output_bytes: int = 1 << 20
+    compactions: int = 10
+    quiet_s: float = 900.0
+    stream_s: float = 300.0
+    result_grace_s: float = 20.0
+    backoff_min_s: float = 1.0
+    backoff_max_s: float = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Include:
+    """An ignored file of the user's checkout that each worktree gets a copy of."""
+
+    source: str  # absolute
+    target: str  # relative to the worktree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """Everything a runner needs to own its loop without the daemon. Paths are absolute."""
+
+    night: str
+    loop: str
+    generation: int
+    task: str
+    pod: str = ""
+    cli: str
+    program: str
+    model: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)  # the agent's whole environment but for what the runner adds
+    resume: bool = False
+    folder: str  # the loop's folder
+    worktree: str
+    night_repository: str  # its git folder
+    branch: str
+    base: str  # commit
+    prompt: str  # the user's PROMPT.md
+    preamble: str  # rendered for this loop
+    nonce: str  # in the environment of everything this loop starts: RALPHD_NONCE
+    limits: Limits = field(default_factory=Limits)
+    sparse: tuple[str, ...] = ()
+    include: tuple[Include, ...] = ()
+    reset_to: str = ""  # a commit: this generation begins with a rescue and a reset to it
+    secrets: tuple[str, ...] = ()  # values that never reach the digest
+
+
+class Want(StrEnum):
+    """What the daemon (or a person through it) wants of a runner."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """The newest wish; the highest ``serial`` counts.
+
+    ``now`` ends the running session at once (its work is kept); otherwise the session's end is awaited.
+    ``retry`` cuts a wait short.
+    """
+
+    serial: int
+    want: Want
+    now: bool = False
+    retry: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerIdentity:
+    """Who a runner is: a pid alone is nobody."""
+
+    pid: int
+    start_ticks: int  # field 22 of /proc/<pid>/stat
+    boot_id: str
+    generation: int
+    pane: str = ""  # %N
+    nonce: str = ""

@@ -1,0 +1,161 @@
+"""What a runner tells: lines of records.jsonl, the loop's own memory and the daemon's source of truth.
+
+A line is ``{"seq", "at", "generation", "trajectory", "nonce", "type", "body"}``. ``seq`` grows by one; the daemon
+takes each once. ``nonce`` is the trajectory's own, drawn at its start: an end record with another nonce is
+forged or stale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ralphd.core.outcomes import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerStarted:
+    """A runner took the loop's lock."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    pane: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """The worktree is checked out and ready. ``missing``: include files that were not there."""
+
+    head: str
+    seconds: float
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrajectoryStarted:
+    """A fresh context begins."""
+
+    head: str
+    log: str
+    prompt_sha256: str
+    prompt_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentStarted:
+    """The CLI's process runs: one a trajectory, and one more for every attempt after inference trouble."""
+
+    pid: int
+    start_ticks: int
+    attempt: int
+    session: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """Tokens and money of a trajectory so far. None: the CLI doesn't tell."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cache_read: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progressed:
+    """A sign of life, at most one a few seconds, only when something changed."""
+
+    usage: Usage
+    compactions: int
+    output_bytes: int
+    calls: int
+    quiet_for_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolEnded:
+    """A tool call was ended for passing a limit."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptEnded:
+    """Inference trouble ended the CLI's process, not the trajectory. ``wait_s`` until the next attempt."""
+
+    attempt: int
+    outcome: Outcome
+    wait_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrajectoryEnded:
+    """The one typed end of a trajectory."""
+
+    outcome: Outcome
+    head_before: str
+    head_after: str
+    claims_done: bool
+    usage: Usage
+    compactions: int | None  # None: the CLI doesn't tell
+    seconds: float
+    attempts: int
+    calls: int
+    leftovers: int  # processes that were ended after the session
+    log: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """The loop waits by itself until ``until`` (epoch seconds) for the reason in ``kind``."""
+
+    kind: str
+    until: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """The loop stands still until a person or the daemon says otherwise. ``kind`` is empty for a plain pause."""
+
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """The loop goes on after it was held or waiting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repaired:
+    """A mechanical repair was made in place; ``ref`` holds what was parked, if anything."""
+
+    outcome: Outcome
+    what: str
+    ref: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerStopped:
+    """The runner left on purpose; everything it started has ended."""
+
+    why: str
+    leftovers: int = 0
+
+
+RunnerBody = (
+    RunnerStarted
+    | Prepared
+    | TrajectoryStarted
+    | AgentStarted
+    | Progressed
+    | ToolEnded
+    | AttemptEnded
+    | TrajectoryEnded
+    | Waiting
+    | Held
+    | Resumed
+    | Repaired
+    | RunnerStopped
+)

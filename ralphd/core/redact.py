@@ -1,0 +1,103 @@
+"""What must not be written down: exact known secrets, then everything that has the shape of one."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+MARK = "[redacted]"
+SHORTEST_VALUE = 6  # characters; a shorter "secret" would blank half the journal
+SHORTEST_TOKEN = 15  # characters of the shortest shape that is one word
+
+# Values under these names are ralphd's own names and places: recovery reads them back, so they stay as they are.
+WORKING = frozenset(
+    {
+        "base", "boot_id", "branch", "commit", "file", "folder", "head", "head_after", "head_before", "id", "kind",
+        "log", "loop", "night_repository", "nonce", "output", "pane", "pod", "prompt", "prompt_sha256", "ref",
+        "repository", "reset_to", "score", "session", "task", "template", "tree", "type", "worktree",
+    },
+)  # fmt: skip
+# Below these names everything is somebody else's text, whatever it calls its keys.
+FOREIGN = frozenset({"detail", "config", "slots"})
+
+_SECRET_NAME = re.compile(r"(?i)passw|secret|credential|api_?key|private_?key|(?:^|[_-])token$|^authorization$")
+
+# Every class is bounded or starts at a token's beginning: no text makes one of these slow.
+_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
+            r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+            re.DOTALL,
+        ),
+        MARK,
+    ),
+    (re.compile(r"(?<![A-Za-z0-9])sk-ant-[A-Za-z0-9_-]{8,}+"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9_-])sk-(?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{16,}+"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9])gh[a-z]_[A-Za-z0-9]{20,}+"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{20,}+"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}+"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9])xox[a-z]-[A-Za-z0-9-]{10,}+"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{30,}+"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9])(?:hf|npm|pypi|dckr_pat)[_-](?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{20,}+"), MARK),
+    (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?"), MARK),
+    (re.compile(r"://[^\s/?#:@]{0,256}+:[^\s/?#]{1,1024}@"), f"://{MARK}@"),
+    (re.compile(r"://[^\s/?#:@]{16,1024}+@"), f"://{MARK}@"),
+    (re.compile(r"(?i)\b(bearer|basic)[ \t]{1,8}(?=[^\s\d]{0,256}\d)[A-Za-z0-9._~+/=-]{8,}+"), rf"\1 {MARK}"),
+    (
+        re.compile(
+            r"(?i)(api[_-]?key|secret(?:[_-]?key)?|passw(?:or)?d|access[_-]?token|auth[_-]?token)"
+            r"([\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?)(?=[^\s\"',;\d]{0,256}\d)[^\s\"',;\[\]]{6,}+",
+        ),
+        rf"\1\2{MARK}",
+    ),
+)
+
+
+def _forms(value: str) -> set[str]:
+    """Return the ways a known value may appear: itself, percent-encoded, and its longer lines."""
+    lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * SHORTEST_VALUE}
+    return {value, value.strip(), quote(value, safe="", errors="replace"), *lines}
+
+
+class Redactor:
+    """Replaces secrets by ``[redacted]``. ``values``: known secrets; those under six characters are ignored."""
+
+    def __init__(self, values: tuple[str, ...] | list[str] = ()) -> None:
+        forms = {form for value in values for form in _forms(value) if len(form) >= SHORTEST_VALUE}
+        longest_first = sorted(forms - {MARK}, key=lambda form: (-len(form), form))
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def text(self, text: str) -> str:
+        """Return ``text`` without secrets."""
+        if len(text) < SHORTEST_VALUE:
+            return text
+        if self._known is not None:
+            text = self._known.sub(MARK, text)
+        if len(text) < SHORTEST_TOKEN and text.isidentifier():
+            return text  # most names of fields: half the cost of a row
+        for shape, instead in _SHAPES:
+            text = shape.sub(instead, text)
+        return text
+
+    def data(self, data: object) -> object:
+        """Return JSON-ready data without secrets; values under ``WORKING`` names are kept."""
+        return self._clean(data, foreign=False)
+
+    def _clean(self, data: object, *, foreign: bool) -> object:
+        if isinstance(data, str):
+            return self.text(data)
+        if isinstance(data, (list, tuple)):
+            return [self._clean(item, foreign=foreign) for item in data]
+        if isinstance(data, dict):
+            return {self.text(str(key)): self._item(str(key), item, foreign) for key, item in data.items()}
+        return data
+
+    def _item(self, key: str, item: object, foreign: bool) -> object:
+        if isinstance(item, str):
+            if not foreign and key in WORKING:
+                return item
+            if item and _SECRET_NAME.search(key):
+                return MARK
+        return self._clean(item, foreign=foreign or key in FOREIGN)

@@ -1,0 +1,142 @@
+"""The report as a value: what a night came to, part by part. Field names are those of ``ralphd.report/1``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ralphd.core.report_facts import TraceFact
+from ralphd.core.report_unknown import Unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class NightPart:
+    """The frame. Times are epoch seconds. ``state``: ended, or running while no end is recorded."""
+
+    id: str
+    state: str
+    started_at: float | None
+    ends_at: float | None
+    ended_at: float | None
+    last_at: float | None
+    reported_at: float
+    width: int | None
+    why_ended: str | None
+    version: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """The best verified commit. ``counts`` is JUnit's, if the score came from there."""
+
+    score: float | None
+    loop: str
+    commit: str
+    passed: bool
+    counts: dict[str, int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskPart:
+    """A question and what is verifiably better about it.
+
+    ``improved`` is None when nobody can know (no verifier, or the start has no score); ``improved_by`` is positive in
+    either direction. ``verdicts`` counts those of candidates, not of the base. ``take``: commands for ``repository``.
+    """
+
+    name: str
+    direction: str
+    goal: float | None
+    goal_reached: bool
+    verified: bool
+    base: str
+    base_score: float | None
+    base_counts: dict[str, int] | None
+    best: Best | None
+    improved: bool | None
+    improved_by: float | None
+    submissions: int
+    verdicts: int
+    flaky: int
+    tampered: int
+    repository: str
+    ref: str | None
+    take: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopPart:
+    """One loop. ``commits``: different tips its sessions left behind or that were judged; not every commit between.
+
+    Tokens and cost are sums over the trajectories whose CLI tells them; None when none did.
+    """
+
+    id: str
+    task: str
+    pod: str
+    generation: int
+    trajectories: int
+    healthy: int
+    submissions: int
+    verdicts: int
+    best_score: float | None
+    best_commit: str | None
+    head: str | None
+    commits: int
+    tokens_in: int | None
+    tokens_out: int | None
+    cost_usd: float | None
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionPart:
+    """What was decided or repaired, by whom, why, and what came of it (``result`` None: nothing is recorded)."""
+
+    at: float
+    loop: str
+    action: str
+    by: str
+    why: str
+    result: str | None
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A moment at which a task's best score or its number of submissions changed."""
+
+    at: float
+    task: str
+    best_score: float | None
+    submissions: int
+    width: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """The night in figures. ``hours`` until its end, or until the last thing that was recorded."""
+
+    healthy_with_submission: int
+    hours: float | None
+    healthy_with_submission_per_h: float | None
+    trajectories: int
+    healthy: int
+    submissions: int
+    tokens_in: int | None
+    tokens_out: int | None
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A night, told. Field names are the JSON's."""
+
+    night: NightPart
+    tasks: tuple[TaskPart, ...]
+    loops: tuple[LoopPart, ...]
+    outcomes: dict[str, int]
+    actions: tuple[ActionPart, ...]
+    throughput: tuple[Point, ...]
+    totals: Totals
+    evidence: tuple[TraceFact, ...]
+    unknown: tuple[Unknown, ...]

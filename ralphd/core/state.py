@@ -1,0 +1,303 @@
+"""The night as the journal tells it: a fold over entries, the same for a running daemon and for a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ralphd.core import actions, events, records
+from ralphd.core.events import Entry
+from ralphd.core.exchange import Want
+from ralphd.core.model import Loop, Task, Verdict
+from ralphd.core.outcomes import Kind, Outcome
+
+
+@dataclass(kw_only=True)
+class Ending:
+    """What a session left behind, perhaps with the word that the whole task is done. ``entry``: its TrajectoryEnded."""
+
+    entry: int
+    generation: int
+    trajectory: int
+    head: str
+
+
+@dataclass(kw_only=True)
+class LoopState:
+    """One loop as told so far. ``head`` is the branch tip that a record or a verdict named last."""
+
+    loop: Loop
+    want: Want = Want.RUNNING
+    wanted_by: str = "policy"
+    generation: int = 1
+    reset_to: str = ""  # where this generation begins, until its first session has
+    trajectory: int = 0
+    nonce: str = ""
+    session_open: bool = False
+    started: bool = False  # a runner took the loop up at least once
+    runner_up: bool = False
+    left: str = ""  # why the runner left, when it left on purpose
+    pane: str = ""
+    agent_pid: int | None = None
+    waiting_until: float | None = None
+    waiting_kind: str = ""
+    held_kind: str = ""
+    held_why: str = ""
+    last_outcome: Kind | None = None
+    usage: records.Usage = field(default_factory=records.Usage)  # ended trajectories
+    usage_now: records.Usage = field(default_factory=records.Usage)  # the running one
+    compactions: int = 0
+    quiet_for_s: float = 0.0
+    best_score: float | None = None
+    best_commit: str = ""
+    submissions: int = 0
+    last_verdict: Verdict | None = None
+    claim: Ending | None = None
+    ended: Ending | None = None  # where the last session left the branch, if it moved
+    claims_refuted: int = 0
+    refuted: dict[str, str] | None = None  # the newest refuted claim, as slots of a note
+    parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
+    told: set[str] = field(default_factory=set)  # keys of notes left
+    note: str = ""
+
+    @property
+    def held(self) -> bool:
+        return bool(self.held_kind or self.held_why)
+
+    def tokens(self) -> records.Usage:
+        """Sum ended trajectories and the running one; unknown stays unknown."""
+        return add_usage(self.usage, self.usage_now)
+
+
+@dataclass(kw_only=True)
+class TaskState:
+    """One task: its base's verdict and the best so far. ``judged`` maps a tree to its verdict."""
+
+    task: Task
+    base: Verdict | None = None
+    best: Verdict | None = None
+    judged: dict[str, Verdict] = field(default_factory=dict)
+    commits: dict[str, str] = field(default_factory=dict)  # judged commit -> tree
+    done: bool = False
+    verdicts: int = 0
+    submissions: int = 0
+
+
+@dataclass(kw_only=True)
+class NightState:
+    """A whole night. ``intents`` are open: intended and not settled yet."""
+
+    id: str = ""
+    started_at: float = 0.0
+    ends_at: float | None = None
+    ended_at: float | None = None
+    why_ended: str = ""
+    width: int = 0
+    config: dict[str, object] = field(default_factory=dict)
+    tasks: dict[str, TaskState] = field(default_factory=dict)
+    loops: dict[str, LoopState] = field(default_factory=dict)
+    intents: dict[int, events.ActionIntended] = field(default_factory=dict)
+    ending: bool = False
+    skip_verification: bool = False
+    last_id: int = 0
+
+    def apply(self, entry: Entry) -> None:
+        """Fold one stored entry. Entries of an old generation say nothing about the present."""
+        self.last_id = max(self.last_id, entry.id)
+        loop = self.loops.get(entry.loop)
+        if isinstance(entry.body, events.DaemonBody):
+            _apply_daemon(self, loop, entry)
+        elif loop is not None and entry.generation >= loop.generation:
+            loop.generation = entry.generation
+            _apply_runner(loop, entry)
+
+
+# Words of ours, never an agent's: they go into a prompt.
+PARKED_BECAUSE = {
+    Kind.WORKTREE_GONE: "the worktree was gone",
+    Kind.WORKTREE_DETACHED: "the worktree had left its branch",
+    Kind.BRANCH_MOVED: "its branch had been moved or deleted",
+    Kind.HISTORY_REWRITTEN: "its history had been rewritten",
+    Kind.MID_OPERATION: "a merge or rebase had been left half done",
+    Kind.STOPPED: "it was restarted from a clean state",
+}
+
+
+def quoted(text: str) -> str:
+    """Mark foreign words as words: each line behind ``> ``, no more than 2,000 characters."""
+    return "\n".join(f"> {line}" for line in text[-2000:].splitlines()) or "> (nothing)"
+
+
+def fold(entries: Iterable[Entry]) -> NightState:
+    state = NightState()
+    for entry in entries:
+        state.apply(entry)
+    return state
+
+
+def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> None:
+    match entry.body:
+        case events.NightStarted(width=width, ends_at=ends_at, config=config):
+            state.id, state.started_at = entry.night, entry.at
+            state.width, state.ends_at, state.config = width, ends_at, config
+        case events.TaskAdded(task=task):
+            state.tasks[task.name] = TaskState(task=task)
+        case events.LoopAdded(loop=added):
+            state.loops[added.id] = LoopState(loop=added)
+        case events.ActionIntended() as intended:
+            state.intents[entry.id] = intended
+        case events.ActionSettled(intent=intent, result=result):
+            intended_then = state.intents.pop(intent, None)
+            if intended_then is not None and result == "done":
+                _apply_action(state, intended_then)
+        case events.VerdictGiven(verdict=verdict, submission=submission):
+            _apply_verdict(state, loop, verdict, submission=submission)
+        case events.ClaimSettled(outcome=outcome) if loop is not None:
+            loop.claim = None
+            loop.last_outcome = outcome.kind
+            _apply_refutation(loop, outcome)
+        case events.OutcomeNoted(outcome=outcome) if loop is not None:
+            _apply_noted(loop, outcome)
+        case events.NightEnded(why=why):
+            state.ended_at, state.why_ended = entry.at, why
+        case _:
+            pass
+
+
+def _apply_noted(loop: LoopState, outcome: Outcome) -> None:
+    if outcome.kind in {Kind.PANE_LOST, Kind.SERVER_LOST, Kind.SPAWN_FAILED, Kind.REBOOTED}:
+        _runner_gone(loop)
+        loop.last_outcome = outcome.kind
+
+
+def _apply_refutation(loop: LoopState, outcome: Outcome) -> None:
+    if outcome.kind is Kind.FALSE_DONE:
+        loop.claims_refuted += 1
+        said = outcome.evidence[0].what if outcome.evidence else "(nothing)"
+        loop.refuted = {"commit": str(outcome.detail.get("commit", ""))[:12], "verdict": quoted(said)}
+
+
+def _runner_gone(loop: LoopState) -> None:
+    loop.runner_up = loop.session_open = False
+    loop.agent_pid = None
+    loop.usage = loop.tokens()
+    loop.usage_now = records.Usage()
+
+
+def _apply_action(state: NightState, intended: events.ActionIntended) -> None:
+    action = events.action_from_json(intended.type, intended.args)
+    match action:
+        case actions.Pause(loop=name) | actions.Resume(loop=name) | actions.StopLoop(loop=name):
+            loop = state.loops[name]
+            loop.want = {actions.Pause: Want.PAUSED, actions.Resume: Want.RUNNING}.get(type(action), Want.STOPPED)
+            loop.left = ""
+            loop.wanted_by = intended.by
+            loop.note = "" if loop.want is Want.RUNNING else intended.why
+        case actions.RestartLoop(loop=name, reset_to=reset_to):
+            loop = state.loops[name]
+            loop.generation += 1
+            loop.reset_to = reset_to
+            loop.want, loop.wanted_by, loop.note = Want.RUNNING, intended.by, ""
+            loop.claim = None
+            loop.held_kind = loop.held_why = loop.left = ""
+        case actions.EndNight(now=now):
+            state.ending, state.skip_verification = True, now
+        case actions.Tell(loop=name):
+            state.loops[name].told.add(actions.key(action))
+        case actions.SpawnRunner() | actions.Verify():
+            pass
+
+
+def _apply_verdict(state: NightState, loop: LoopState | None, verdict: Verdict, *, submission: bool) -> None:
+    task = state.tasks.get(verdict.task)
+    if task is None:
+        return
+    task.verdicts += 1
+    task.judged[verdict.tree] = verdict
+    task.commits[verdict.commit] = verdict.tree
+    if not verdict.loop:
+        task.base = verdict
+    if loop is not None:
+        loop.last_verdict = verdict
+        _take_score(task, loop, verdict, submission=submission)
+    task.done = task.done or (submission and task.task.verifier.reached(verdict.score))
+
+
+def _take_score(task: TaskState, loop: LoopState, verdict: Verdict, *, submission: bool) -> None:
+    verifier = task.task.verifier
+    loop.submissions += submission
+    task.submissions += submission
+    if not valid(verdict) or verdict.score is None:
+        return
+    if verifier.better(verdict.score, loop.best_score):
+        loop.best_score, loop.best_commit = verdict.score, verdict.commit
+    if task.best is None or verifier.better(verdict.score, task.best.score):
+        task.best = verdict
+
+
+def valid(verdict: Verdict) -> bool:
+    """Tell whether a verdict's score may count at all."""
+    return verdict.kind not in {Kind.TAMPERED, Kind.FLAKY} and not verdict.unverified
+
+
+def _apply_runner(loop: LoopState, entry: Entry) -> None:
+    match entry.body:
+        case records.RunnerStarted(pane=pane):
+            loop.started = loop.runner_up = True
+            loop.pane, loop.left = pane, ""
+        case records.RunnerStopped(why=why):
+            _runner_gone(loop)
+            loop.left = why
+        case records.TrajectoryStarted():
+            loop.trajectory, loop.nonce = entry.trajectory, entry.nonce
+            loop.session_open, loop.reset_to = True, ""
+            loop.held_kind = loop.held_why = ""
+            loop.waiting_until, loop.waiting_kind = None, ""
+            loop.compactions = 0
+        case records.AgentStarted(pid=pid):
+            loop.agent_pid = pid
+            loop.waiting_until, loop.waiting_kind = None, ""
+        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet):
+            loop.usage_now, loop.compactions, loop.quiet_for_s = usage, compactions, quiet
+        case records.AttemptEnded(outcome=outcome):
+            loop.agent_pid, loop.last_outcome = None, outcome.kind
+        case records.TrajectoryEnded() as ended:
+            _apply_end(loop, entry, ended)
+        case records.Waiting(kind=kind, until=until):
+            loop.waiting_kind, loop.waiting_until = kind, until
+        case records.Held(kind=kind, why=why):
+            loop.held_kind, loop.held_why = kind, why
+        case records.Resumed():
+            loop.held_kind = loop.held_why = loop.waiting_kind = ""
+            loop.waiting_until = None
+        case records.Repaired(ref=ref, outcome=outcome) if ref:
+            loop.parked = {"ref": ref, "reason": PARKED_BECAUSE.get(outcome.kind, "its worktree was damaged")}
+        case _:
+            pass
+
+
+def _apply_end(loop: LoopState, entry: Entry, ended: records.TrajectoryEnded) -> None:
+    loop.session_open, loop.agent_pid = False, None
+    loop.last_outcome = ended.outcome.kind
+    loop.usage = add_usage(loop.usage, ended.usage)
+    loop.usage_now = records.Usage()
+    loop.quiet_for_s = 0.0
+    left = Ending(entry=entry.id, generation=entry.generation, trajectory=entry.trajectory, head=ended.head_after)
+    loop.claim = left if ended.claims_done else loop.claim
+    loop.ended = left if ended.head_after != ended.head_before else loop.ended
+
+
+def add_usage(a: records.Usage, b: records.Usage) -> records.Usage:
+    return records.Usage(
+        tokens_in=_add(a.tokens_in, b.tokens_in),
+        tokens_out=_add(a.tokens_out, b.tokens_out),
+        cache_read=_add(a.cache_read, b.cache_read),
+        cost_usd=_add(a.cost_usd, b.cost_usd),
+    )
+
+
+def _add(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return a if b is None else b
+    return a + b

@@ -1,0 +1,121 @@
+"""The night at a glance: schema ralphd.status/1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ralphd.core.exchange import Want
+from ralphd.core.policy import LoopNow
+from ralphd.core.state import LoopState, NightState
+
+
+@dataclass(frozen=True, kw_only=True)
+class DaemonFacts:
+    """Who answers. ``started_at``: epoch seconds. ``trouble``: what it wants a person to know, one line each."""
+
+    pid: int
+    version: str
+    started_at: float
+    trouble: tuple[str, ...] = ()
+
+
+def status(
+    state: NightState, loops: dict[str, LoopNow], verifying: int, daemon: DaemonFacts, now: float
+) -> dict[str, object]:
+    rows = [_row(loop, loops[name], now) for name, loop in state.loops.items()]
+    return {
+        "schema": "ralphd.status/1",
+        "daemon": {
+            "pid": daemon.pid,
+            "version": daemon.version,
+            "started_at": iso(daemon.started_at),
+            "trouble": list(daemon.trouble),
+        },
+        "night": {
+            "id": state.id,
+            "state": "ended" if state.ended_at else "ending" if state.ending else "running",
+            "started_at": iso(state.started_at),
+            "ends_at": iso(state.ends_at),
+            "width": state.width,
+        },
+        "loops": rows,
+        "fleet": _fleet(state, rows, verifying, now),
+    }
+
+
+def _row(loop: LoopState, seen: LoopNow, now: float) -> dict[str, object]:
+    usage = loop.tokens()
+    return {
+        "id": loop.loop.id,
+        "task": loop.loop.task,
+        "pod": loop.loop.pod,
+        "state": loop_state(loop, seen),
+        "generation": loop.generation,
+        "trajectory": loop.trajectory,
+        "pid": loop.agent_pid if seen.alive else None,
+        "pane": loop.pane if seen.alive else "",
+        "worktree": loop.loop.worktree,
+        "branch": loop.loop.branch,
+        "head": seen.head.commit if seen.head else None,
+        "score": loop.last_verdict.score if loop.last_verdict else None,
+        "best_score": loop.best_score,
+        "compactions": loop.compactions,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "last_outcome": loop.last_outcome.value if loop.last_outcome else None,
+        "quiet_for_s": round(loop.quiet_for_s, 1) if loop.session_open else None,
+        "note": _note(loop, now),
+    }
+
+
+def loop_state(loop: LoopState, seen: LoopNow) -> str:
+    """Return one of ``starting running waiting paused stopped dead``. What is not seen alive is not called running."""
+    if loop.want is Want.STOPPED:
+        return "running" if seen.alive and loop.session_open else "stopped"
+    if not seen.alive:
+        return "paused" if loop.want is Want.PAUSED else "dead" if loop.started else "starting"
+    if loop.session_open and loop.agent_pid is not None:
+        return "running"
+    if loop.want is Want.PAUSED or loop.held:
+        return "paused"
+    return "waiting" if loop.waiting_until is not None else "running" if loop.trajectory else "starting"
+
+
+def _note(loop: LoopState, now: float) -> str:
+    if loop.held:
+        return loop.held_why or loop.held_kind
+    if loop.waiting_until is not None:
+        return f"waits {max(0, round(loop.waiting_until - now))} s: {loop.waiting_kind}"
+    return loop.note
+
+
+def _fleet(state: NightState, rows: list[dict[str, object]], verifying: int, now: float) -> dict[str, object]:
+    states = [row["state"] for row in rows]
+    hours = ((state.ended_at or now) - state.started_at) / 3600
+    submissions = sum(task.submissions for task in state.tasks.values())
+    return {
+        "running": states.count("running"),
+        "paused": states.count("paused"),
+        "waiting": states.count("waiting"),
+        "verifying": verifying,
+        "throughput_per_h": _gain_per_h(state, hours),
+        "submissions_per_h": submissions / hours if hours > 0 else None,
+    }
+
+
+def _gain_per_h(state: NightState, hours: float) -> float | None:
+    """Return verified gain over the base per hour, summed over tasks; None when no base has a score."""
+    gains = [
+        abs(task.best.score - task.base.score) if task.best is not None and task.best.score is not None else 0.0
+        for task in state.tasks.values()
+        if task.base is not None and task.base.score is not None
+    ]
+    return sum(gains) / hours if gains and hours > 0 else None
+
+
+def iso(at: float | None) -> str | None:
+    """Return ISO 8601 in UTC with a Z; None stays None."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

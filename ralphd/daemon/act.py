@@ -1,0 +1,129 @@
+"""The only doer: carry out an intended action and say what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from ralphd.core import actions
+from ralphd.core.actions import Action
+from ralphd.core.errors import EdgeError
+from ralphd.core.events import OutcomeNoted
+from ralphd.core.exchange import Order, Want
+from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.state import LoopState, NightState
+from ralphd.daemon.inbox import Inbox, Settled
+from ralphd.daemon.verify import VerifyQueue
+from ralphd.daemon.world import World
+
+Intended = tuple[int, Action]  # the intent's entry id, which also orders the orders
+
+
+@dataclass(kw_only=True)
+class Doer:
+    """Quick effects happen here; slow ones (git, tmux) in ``slow``; verdicts in the queue. Each posts one Settled."""
+
+    world: World
+    inbox: Inbox
+    slow: Executor
+    queue: VerifyQueue
+
+    def act(self, state: NightState, intended: Iterable[Intended]) -> None:
+        spawns: list[tuple[int, LoopState]] = []
+        for intent, action in intended:
+            match action:
+                case actions.SpawnRunner(loop=loop):
+                    spawns.append((intent, state.loops[loop]))
+                case actions.Verify(candidate=candidate):
+                    self.queue.add(state, intent, candidate)
+                case _:
+                    self._quick(state, intent, action)
+        if spawns:
+            self.slow.submit(self._spawn, state, spawns)
+        self.queue.pump(state)
+
+    def _quick(self, state: NightState, intent: int, action: Action) -> None:
+        try:
+            self._do(state, intent, action)
+        except (OSError, EdgeError) as error:
+            self.inbox.put(Settled(intent=intent, result="failed", detail=str(error)[:500]))
+        else:
+            self.inbox.put(Settled(intent=intent, result="done"))
+
+    def _do(self, state: NightState, intent: int, action: Action) -> None:
+        match action:
+            case actions.Pause(loop=loop, now=now):
+                self._order(state, loop, Order(serial=intent, want=Want.PAUSED, now=now))
+            case actions.Resume(loop=loop):
+                self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True))
+            case actions.StopLoop(loop=loop, now=now):
+                self._order(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
+            case actions.RestartLoop(loop=loop, reset_to=reset_to):
+                self._assign(state, state.loops[loop], state.loops[loop].generation + 1, reset_to)
+                self._order(state, loop, Order(serial=intent, want=Want.RUNNING, now=True, retry=True, why="restart"))
+            case actions.Tell(loop=loop, template=template, slots=slots):
+                text = fill(self.world.template(template), slots)
+                self.world.folders.note(state.loops[loop].loop.folder, f"{intent:08d}-{template}.md", text)
+            case actions.EndNight() | actions.SpawnRunner() | actions.Verify():
+                pass
+
+    def reassign(self, state: NightState) -> None:
+        """Write every loop's assignment again, after the configuration changed; a runner reads it at its next turn."""
+        for loop in state.loops.values():
+            self._assign(state, loop, loop.generation, loop.reset_to)
+
+    def _order(self, state: NightState, loop: str, order: Order) -> None:
+        self.world.folders.order(state.loops[loop].loop.folder, order)
+
+    def _assign(self, state: NightState, loop: LoopState, generation: int, reset_to: str) -> None:
+        assignment, preamble = self.world.assignment(self.world.config, state, loop, generation, reset_to)
+        self.world.folders.assign(assignment, preamble)
+
+    def _spawn(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
+        """Make ready and open the windows of all of them by one call. Runs in ``slow``."""
+        ready: list[tuple[int, LoopState]] = []
+        self.world.host.end_leftovers([loop.loop.nonce for _, loop in spawns if loop.started])
+        for intent, loop in spawns:
+            try:
+                self._make_ready(state, intent, loop)
+            except (OSError, EdgeError) as error:
+                self._spawn_failed(intent, loop, str(error))
+            else:
+                ready.append((intent, loop))
+        if not ready:
+            return
+        try:
+            self._close_old_windows({loop.loop.id for _, loop in ready})
+            self.world.panes.open_windows([(loop.loop.id, self.world.runner(loop.loop.folder)) for _, loop in ready])
+        except (OSError, EdgeError) as error:
+            for intent, loop in ready:
+                self._spawn_failed(intent, loop, str(error))
+        else:
+            for intent, _ in ready:
+                self.inbox.put(Settled(intent=intent, result="done"))
+
+    def _make_ready(self, state: NightState, intent: int, loop: LoopState) -> None:
+        self.world.repositories.add_worktree(state.tasks[loop.loop.task].task, loop.loop)
+        self._assign(state, loop, loop.generation, loop.reset_to)
+        self.world.folders.order(loop.loop.folder, Order(serial=intent, want=Want.RUNNING))
+
+    def _close_old_windows(self, loops: set[str]) -> None:
+        for pane in self.world.panes.panes().values():
+            if pane.window in loops:
+                self.world.panes.kill_pane(pane.pane)
+
+    def _spawn_failed(self, intent: int, loop: LoopState, why: str) -> None:
+        outcome = Outcome(kind=Kind.SPAWN_FAILED, evidence=(Evidence(what=why[:500]),))
+        body = (loop.loop.id, loop.generation, loop.trajectory, OutcomeNoted(outcome=outcome))
+        self.inbox.put(Settled(intent=intent, result="failed", detail=why[:500], bodies=(body,)))
+
+
+def fill(template: str, slots: dict[str, str]) -> str:
+    """Put ``slots`` into ``{name}`` places. Not str.format: braces are common in text, and slots may hold some."""
+    parts = template.split("{")
+    filled = [parts[0]]
+    for part in parts[1:]:
+        name, brace, rest = part.partition("}")
+        filled.append(slots[name] + rest if brace and name in slots else "{" + part)
+    return "".join(filled)

@@ -1,0 +1,100 @@
+"""The end of a night: nothing that was started runs on, and the results are where the person can take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ralphd.core import events, policy
+from ralphd.core.errors import EdgeError
+from ralphd.core.exchange import Want
+from ralphd.daemon.inbox import Closed
+from ralphd.daemon.tick import Night
+
+# The runner gives an agent 10 s to leave; one that is still there long after is stuck itself.
+RUNNER_PATIENCE_S = 30.0
+
+
+@dataclass(kw_only=True)
+class Closing:
+    """Watches a night that ends. ``since``: from when on the runners' end is awaited, monotonic."""
+
+    night: Night
+    since: float | None = None
+    heads_at: float | None = None  # when the branches were last looked at before all was at rest
+    pushed: bool = False
+    submitted: bool = False
+
+    def step(self) -> None:
+        """One pass; submits the last work once when everything has come to rest."""
+        state = self.night.state
+        if not state.ending or self.submitted:
+            return
+        if state.skip_verification:
+            self.night.doer.queue.drop()
+            self.night.world.judge.close()
+        if self._runners_gone() and self._at_rest():
+            self.submitted = True
+            self.night.doer.slow.submit(self._close)
+
+    def _runners_gone(self) -> bool:
+        now = self.night.world.clock.monotonic()
+        self.since = now if self.since is None else self.since
+        alive = [name for name, is_alive in self.night.sight.alive.items() if is_alive]
+        if alive and now > self.since + RUNNER_PATIENCE_S and not self.pushed:
+            self.pushed = True
+            self.night.doer.slow.submit(self._push, alive)
+        return not alive and all(loop.want is Want.STOPPED for loop in self.night.state.loops.values())
+
+    def _at_rest(self) -> bool:
+        """Nothing waits to be stored, settled, judged or decided, and the branches were looked at since all stopped."""
+        night = self.night
+        if night.unstored or night.state.intents or not night.doer.queue.idle():
+            return False
+        if self.heads_at is None:
+            self.heads_at = night.sight.heads_at
+            night.sight.heads_at = float("-inf")  # the next pass looks again, and may find more to judge
+            return False
+        if night.sight.heads_at in {self.heads_at, float("-inf")}:
+            return False
+        return not any(policy.conclude(night.state, night.present())) and not policy.decide(
+            night.state, night.present()
+        )
+
+    def _push(self, names: list[str]) -> None:
+        """Close the windows of runners that don't go, and end what carries their nonces. Runs in ``slow``."""
+        world = self.night.world
+        loops = [self.night.state.loops[name] for name in names]
+        for loop in loops:
+            try:
+                world.panes.kill_pane(loop.pane)
+            except EdgeError as error:
+                world.log.warning("a window can't be closed", loop=loop.loop.id, error=str(error))
+        world.host.end_leftovers([loop.loop.nonce for loop in loops])
+
+    def _close(self) -> None:
+        """End leftovers, bring results over, end the server. Runs in ``slow``; every trouble is told, none stops it."""
+        world, state = self.night.world, self.night.state
+        trouble = []
+        try:
+            world.host.end_leftovers([loop.loop.nonce for loop in state.loops.values()])
+        except (OSError, EdgeError) as error:
+            trouble.append(f"leftover processes could not be ended: {error}")
+        for task in state.tasks.values():
+            try:
+                world.repositories.deliver(task.task, state.id)
+            except (OSError, EdgeError) as error:
+                trouble.append(f"the results could not be brought into {task.task.repository}: {error}")
+        try:
+            world.panes.kill_server()
+        except (OSError, EdgeError) as error:
+            trouble.append(f"the tmux server could not be ended: {error}")
+        self.night.inbox.put(Closed(trouble=tuple(trouble)))
+
+
+def ended(night: Night) -> events.NightEnded:
+    """Say why the night ended: goal, time or stopped."""
+    if night.state.tasks and all(task.done for task in night.state.tasks.values()):
+        return events.NightEnded(why="goal")
+    ends_at = night.state.ends_at
+    in_time = ends_at is None or night.world.clock.now() < ends_at
+    return events.NightEnded(why="stopped" if in_time else "time")

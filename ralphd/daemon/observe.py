@@ -1,0 +1,76 @@
+"""Look at the world: what the runners told, which of them live, and where the branches stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ralphd.core import records
+from ralphd.core.errors import EdgeError
+from ralphd.core.events import Entry
+from ralphd.core.policy import Head, LoopNow
+from ralphd.core.state import LoopState, NightState
+from ralphd.daemon.world import World
+
+# Branches move only while somebody commits; without news from a runner one look in this many seconds finds the rest.
+HEADS_EVERY_S = 3.0
+
+
+@dataclass(kw_only=True)
+class Sight:
+    """What was seen last, kept between passes. None of it is in the journal: a new daemon looks again."""
+
+    heads: dict[str, Head] = field(default_factory=dict)
+    heads_at: float = float("-inf")
+    alive: dict[str, bool] = field(default_factory=dict)
+    spawns: dict[str, int] = field(default_factory=dict)
+    spawned_at: dict[str, float] = field(default_factory=dict)
+    last_seq: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+
+    def now(self, loop: str) -> LoopNow:
+        return LoopNow(
+            alive=self.alive.get(loop, False),
+            head=self.heads.get(loop),
+            spawns=self.spawns.get(loop, 0),
+            spawned_at=self.spawned_at.get(loop, 0.0),
+        )
+
+
+def observe(world: World, state: NightState, sight: Sight) -> list[Entry]:
+    """Return what the runners told since the last look; note in ``sight`` who lives and where the branches are."""
+    news: list[Entry] = []
+    for loop in state.loops.values():
+        # before its records: a runner that is gone now has written all it had to say
+        sight.alive[loop.loop.id] = world.folders.alive(loop.loop.folder)
+        told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
+        genuine = _genuine(loop, told.entries)
+        sight.refused += told.refused + len(told.entries) - len(genuine)
+        news += genuine
+        if any(isinstance(entry.body, records.TrajectoryStarted) for entry in genuine):
+            sight.spawns[loop.loop.id] = 0
+    _see_heads(world, state, sight, urgent=bool(news))
+    return news
+
+
+def _genuine(loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:
+    """Drop ends that carry another nonce than their trajectory's start: forged, or of a session long gone."""
+    nonce = loop.nonce
+    genuine = []
+    for entry in told:
+        if isinstance(entry.body, records.TrajectoryStarted):
+            nonce = entry.nonce
+        if isinstance(entry.body, (records.TrajectoryEnded, records.AttemptEnded)) and entry.nonce != nonce:
+            continue
+        genuine.append(entry)
+    return genuine
+
+
+def _see_heads(world: World, state: NightState, sight: Sight, *, urgent: bool) -> None:
+    if not urgent and world.clock.monotonic() < sight.heads_at + HEADS_EVERY_S:
+        return
+    sight.heads_at = world.clock.monotonic()
+    for task in state.tasks.values():
+        try:
+            sight.heads.update(world.repositories.heads(task.task, state.id))
+        except EdgeError as error:
+            world.log.warning("the night repository can't be read", task=task.task.name, error=str(error))

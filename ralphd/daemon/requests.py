@@ -1,0 +1,94 @@
+"""What a person asks of the running night, vetted by the same policy as everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ralphd.core import actions, policy
+from ralphd.core.actions import Action, Decision
+from ralphd.core.state import NightState
+from ralphd.core.status import DaemonFacts, status
+from ralphd.daemon.inbox import Asked
+from ralphd.daemon.tick import Night
+
+Reply = Callable[[dict[str, object], bool], None]
+WRONG_USAGE, NOTHING = 2, 3
+
+
+@dataclass(kw_only=True)
+class Desk:
+    """Answers requests in the main thread. ``leavers`` wait for the end of the night."""
+
+    night: Night
+    facts: Callable[[], DaemonFacts]
+    leavers: list[Reply] = field(default_factory=list)
+
+    def answer(self, asked: Asked) -> None:
+        verb = asked.request.get("verb")
+        match verb:
+            case "status":
+                asked.reply({"ok": True, "code": 0, "data": self.status()}, True)
+            case "pause" | "resume" | "restart":
+                self._steer(asked, str(verb))
+            case "stop":
+                self._stop(asked)
+            case _:
+                refuse(asked.reply, f"unknown request {str(verb)[:40]!r}", WRONG_USAGE)
+
+    def status(self) -> dict[str, object]:
+        night = self.night
+        loops = {name: night.sight.now(name) for name in night.state.loops}
+        return status(night.state, loops, len(night.doer.queue.running), self.facts(), night.world.clock.now())
+
+    def say_goodbye(self, data: dict[str, object]) -> None:
+        for reply in self.leavers:
+            reply(data, True)
+        self.leavers.clear()
+
+    def _steer(self, asked: Asked, verb: str) -> None:
+        names = self._names(asked)
+        proposals = [_proposal(self.night.state, verb, name, asked.request) for name in names]
+        self._propose(asked, proposals, f"asked by the operator: {verb}")
+
+    def _stop(self, asked: Asked) -> None:
+        now = asked.request.get("now") is True
+        if asked.request.get("loops"):
+            proposals: list[Action] = [actions.StopLoop(loop=name, now=True) for name in self._names(asked)]
+            self._propose(asked, proposals, "asked by the operator: stop")
+            return
+        if self.night.state.ending and not now:
+            asked.reply({"ok": True, "progress": "the night is ending already"}, False)
+        else:
+            self.night.intend([Decision(action=actions.EndNight(now=now), why="asked by the operator", by="operator")])
+            alive = sum(self.night.sight.alive.values())
+            asked.reply({"ok": True, "progress": f"ending {alive} running loops"}, False)
+        self.leavers.append(asked.reply)
+
+    def _propose(self, asked: Asked, proposals: list[Action], why: str) -> None:
+        refusals = [refusal for action in proposals if (refusal := policy.vet(self.night.state, action))]
+        if refusals or not proposals:
+            refuse(asked.reply, "; ".join(refusals) or "no loop named", NOTHING)
+            return
+        self.night.intend(Decision(action=action, why=why, by="operator") for action in proposals)
+        asked.reply({"ok": True, "code": 0, "data": {"loops": [getattr(a, "loop", "") for a in proposals]}}, True)
+
+    def _names(self, asked: Asked) -> list[str]:
+        given = asked.request.get("loops")
+        names = [str(name) for name in given] if isinstance(given, list) else []
+        return names or list(self.night.state.loops)
+
+
+def _proposal(state: NightState, verb: str, name: str, request: dict[str, object]) -> Action:
+    if verb == "pause":
+        return actions.Pause(loop=name, now=request.get("now") is True)
+    if verb == "resume":
+        return actions.Resume(loop=name)
+    loop = state.loops.get(name)
+    clean = request.get("clean") is True and loop is not None
+    reset_to = (loop.best_commit or state.tasks[loop.loop.task].task.base) if loop is not None and clean else ""
+    return actions.RestartLoop(loop=name, reset_to=reset_to)
+
+
+def refuse(reply: Reply, error: str, code: int) -> None:
+    reply({"ok": False, "error": error, "code": code}, True)

@@ -1,0 +1,169 @@
+"""The daemon's life: one loop that takes messages from the inbox, makes a pass a second, and knows when to go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import Empty
+from typing import assert_never
+
+from ralphd.core.config import Config
+from ralphd.core.errors import ConfigError, EdgeError
+from ralphd.core.outcomes import Kind
+from ralphd.daemon.close import Closing, ended
+from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
+from ralphd.daemon.requests import Desk
+from ralphd.daemon.tick import Night
+
+PASS_S = 1.0
+STARTING_PASS_S = 0.1  # until the loops run somebody waits for them
+# 512 loops start in some 15 s; a start that takes longer than this is told as it stands.
+READY_PATIENCE_S = 60.0
+
+
+@dataclass(kw_only=True)
+class Hooks:
+    """What the wiring wants to know. ``report`` writes the report as of now; ``reload`` reads ralphd.toml again."""
+
+    ready: Callable[[str], None]
+    report: Callable[[], None]
+    reload: Callable[[], Config]
+
+
+@dataclass(kw_only=True)
+class Daemon:
+    """Runs one night until it ends or somebody asks the daemon to go."""
+
+    night: Night
+    desk: Desk
+    closing: Closing
+    hooks: Hooks
+    troubles: dict[str, str] = field(default_factory=dict)
+    fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
+    started: float = 0.0
+    is_ready: bool = False
+    gone: bool = False
+
+    def run(self) -> None:
+        """Return when the night has ended, or on Leave with every loop left running."""
+        clock = self.night.world.clock
+        self.started = next_pass = clock.monotonic()
+        self._take_fingerprints()
+        while not self.gone:
+            wait = next_pass - clock.monotonic()
+            message = self._next(wait)
+            if message is not None:
+                self._safely(lambda message=message: self._handle(message))  # type: ignore[misc]  # bound now
+            if clock.monotonic() >= next_pass:
+                next_pass = clock.monotonic() + (PASS_S if self.is_ready else STARTING_PASS_S)
+                self._safely(self._pass)
+
+    def _next(self, wait_s: float) -> Message | None:
+        try:
+            return self.night.inbox.get(timeout=max(0.0, wait_s))
+        except Empty:
+            return None
+
+    def _safely(self, step: Callable[[], None]) -> None:
+        """No failure crashes the coordinator: it is logged, shown in ``status``, and the next pass goes on."""
+        try:
+            step()
+        except Exception as error:  # the loop boundary
+            self.night.world.log.exception("a step failed")
+            self.troubles["daemon"] = f"a step failed: {type(error).__name__}: {error}"[:300]
+
+    def _pass(self) -> None:
+        self.night.tick()
+        self.closing.step()
+        self._tell_ready()
+        trouble = self.night.world.journal.trouble
+        self.troubles.pop("journal", None)
+        if trouble:
+            self.troubles["journal"] = f"the journal can't be written: {trouble}"
+
+    def _handle(self, message: Message) -> None:
+        match message:
+            case Stored():
+                self.night.stored(message)
+            case Settled():
+                self.night.settled(message)
+            case Judged(intent=intent, candidate=candidate, verdict=verdict):
+                self.night.judged(intent, candidate, verdict)
+            case Asked():
+                self.desk.answer(message)
+            case Rang(name=name):
+                self._ring(name)
+            case Changed(path=path):
+                self._changed(path)
+            case Leave(why=why):
+                self._leave(why)
+            case Closed(trouble=trouble):
+                self._closed(trouble)
+            case _:
+                assert_never(message)
+
+    def _ring(self, name: str) -> None:
+        if name == "report":
+            self.hooks.report()
+        else:
+            self._pass()
+
+    def _tell_ready(self) -> None:
+        if self.is_ready:
+            return
+        alive, loops = sum(self.night.sight.alive.values()), len(self.night.state.loops)
+        if alive == loops or self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S:
+            self.is_ready = True
+            self.hooks.ready(f"{alive} of {loops} loops run")
+
+    def _leave(self, why: str) -> None:
+        alive = sum(self.night.sight.alive.values())
+        self.night.world.log.info("leaving", why=why, loops_left_running=alive)
+        words = f"the daemon was asked to go ({why}); {alive} loops run on; `ralphd start` takes the night up again"
+        self.desk.say_goodbye({"ok": False, "error": words, "code": 1})
+        self.gone = True
+
+    def _closed(self, trouble: tuple[str, ...]) -> None:
+        """Write the last entry, then the report, then say good-bye to whoever waits."""
+        for line in trouble:
+            self.night.world.log.warning(line)
+        self.night.finish(ended(self.night))
+        self.hooks.report()
+        data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
+        self.desk.say_goodbye(
+            {"ok": not trouble, "code": 1 if trouble else 0, "data": data, "error": "; ".join(trouble)}
+        )
+        self.gone = True
+
+    def _take_fingerprints(self) -> None:
+        for task in self.night.state.tasks.values():
+            try:
+                prints = self.night.world.repositories.fingerprint(task.task)
+            except EdgeError:
+                continue
+            self.fingerprints[task.task.name] = dict(prints)
+
+    def _changed(self, path: str) -> None:
+        if path.endswith(".toml"):
+            self._reload()
+            return
+        before = self.fingerprints.copy()
+        self._take_fingerprints()
+        for name, now in self.fingerprints.items():
+            changed = sorted(
+                key for key in now.keys() | before.get(name, {}).keys() if now.get(key) != before[name].get(key)
+            )
+            if changed:
+                self.night.note(Kind.FOREIGN_CHANGE, f"the night repository's {', '.join(changed)} changed")
+
+    def _reload(self) -> None:
+        """Take a good edit over from each loop's next session on; over a bad one keep the old and say so."""
+        try:
+            self.night.world.config = self.hooks.reload()
+        except ConfigError as error:
+            self.troubles["config"] = f"ralphd.toml was changed and refused, the old one stays: {error}"
+            self.night.note(Kind.CONFIG_REJECTED, str(error))
+            return
+        self.troubles.pop("config", None)
+        self.night.world.log.info("ralphd.toml was read again")
+        self.night.doer.reassign(self.night.state)

@@ -1,0 +1,162 @@
+"""The spine: observe, record, decide, intend; what the journal has stored is acted upon, never before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ralphd.core import actions, events, policy
+from ralphd.core.actions import Decision
+from ralphd.core.events import Entry
+from ralphd.core.model import Candidate, Verdict, is_submission
+from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.policy import Present
+from ralphd.core.state import NightState
+from ralphd.daemon.act import Doer
+from ralphd.daemon.inbox import Inbox, Settled, Stored
+from ralphd.daemon.observe import Sight, observe
+from ralphd.daemon.world import World
+
+
+@dataclass(kw_only=True)
+class Night:
+    """A running night. Every method belongs to the main thread."""
+
+    world: World
+    inbox: Inbox
+    state: NightState
+    sight: Sight
+    doer: Doer
+    unstored: int = 0  # entries submitted and not committed yet
+    server_up: bool = True
+
+    def tick(self) -> None:
+        self.record(observe(self.world, self.state, self.sight))
+        self.advance()
+
+    def advance(self) -> None:
+        """Decide on what is recorded, once the journal has everything: so an intent is never decided twice."""
+        if self.unstored:
+            return
+        self.record(self._entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
+        if not self.unstored:
+            self.intend(policy.decide(self.state, self.present()))
+
+    def present(self) -> Present:
+        loops = {name: self.sight.now(name) for name in self.state.loops}
+        if any((loop.left or loop.runner_up) and not loops[name].alive for name, loop in self.state.loops.items()):
+            self.server_up = self.world.panes.server_up()
+        open_ = (events.action_from_json(i.type, i.args) for i in self.state.intents.values())
+        return Present(
+            now=self.world.clock.now(),
+            loops=loops,
+            in_flight=frozenset(actions.key(action) for action in open_),
+            server_up=self.server_up,
+        )
+
+    def intend(self, decisions: Iterable[Decision]) -> None:
+        self.record(self._intent(decision) for decision in decisions)
+
+    def stored(self, message: Stored) -> None:
+        """Fold what the journal has, then carry out the intents among it."""
+        self.unstored -= message.submitted
+        intended = []
+        for entry in message.entries:
+            self.state.apply(entry)
+            if isinstance(entry.body, events.ActionIntended):
+                action = events.action_from_json(entry.body.type, entry.body.args)
+                self._note_spawn(action)
+                intended.append((entry.id, action))
+        self.doer.act(self.state, intended)
+        self.advance()
+
+    def settled(self, message: Settled) -> None:
+        bodies = [self._entry(loop, body, gen, traj) for loop, gen, traj, body in message.bodies]
+        end = events.ActionSettled(intent=message.intent, result=message.result, detail=message.detail)
+        intended = self.state.intents.get(message.intent)
+        loop = str(intended.args.get("loop", "")) if intended else ""
+        self.record([*bodies, self._entry(loop, end)])
+
+    def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
+        """Record a verdict, its trouble if any, and the end of its intent, in one commit."""
+        self.doer.queue.finished(intent)
+        if self.state.skip_verification and verdict.kind is Kind.VERIFY_FAILED:
+            self.settled(Settled(intent=intent, result="superseded", detail="the night ends now"))
+            return
+        where = (candidate.loop, candidate.generation, candidate.trajectory)
+        given = events.VerdictGiven(verdict=verdict, submission=self._submission(candidate, verdict))
+        bodies: list[events.Body] = [given]
+        if verdict.kind is not None:
+            bodies.append(events.OutcomeNoted(outcome=_trouble(verdict)))
+        self.settled(Settled(intent=intent, result="done", bodies=tuple((*where, body) for body in bodies)))
+        self.doer.queue.pump(self.state)
+
+    def _submission(self, candidate: Candidate, verdict: Verdict) -> bool:
+        loop, task = self.state.loops.get(candidate.loop), self.state.tasks[candidate.task]
+        if loop is None or (task.base is not None and verdict.tree == task.base.tree):
+            return False
+        return is_submission(verdict, task.task.verifier, loop.best_score)
+
+    def record(self, entries: Iterable[Entry]) -> None:
+        batch = list(entries)
+        if batch:
+            self.unstored += len(batch)
+            count = len(batch)
+            self.world.journal.submit(batch, then=lambda stored: self._put_stored(stored, count))
+
+    def _put_stored(self, stored: list[Entry], submitted: int) -> None:
+        # A record the journal had already is dropped there; the count must come down all the same.
+        self.inbox.put(Stored(entries=tuple(stored), submitted=submitted))
+
+    def _note_spawn(self, action: actions.Action) -> None:
+        if isinstance(action, actions.SpawnRunner):
+            self.sight.spawns[action.loop] = self.sight.spawns.get(action.loop, 0) + 1
+            self.sight.spawned_at[action.loop] = self.world.clock.now()
+
+    def _intent(self, decision: Decision) -> Entry:
+        type_, args = events.action_to_json(decision.action)
+        body = events.ActionIntended(type=type_, args=args, why=decision.why, by=decision.by)
+        loop = getattr(decision.action, "loop", "")
+        if isinstance(decision.action, actions.Verify):
+            loop = decision.action.candidate.loop
+        self.world.log.info("decided", action=type_, loop=loop, why=decision.why, by=decision.by)
+        return self._entry(loop, body)
+
+    def _entry(
+        self, loop: str, body: events.Body, generation: int | None = None, trajectory: int | None = None
+    ) -> Entry:
+        known = self.state.loops.get(loop)
+        return Entry(
+            at=self.world.clock.now(),
+            night=self.state.id,
+            loop=loop,
+            generation=(known.generation if known else 0) if generation is None else generation,
+            trajectory=(known.trajectory if known else 0) if trajectory is None else trajectory,
+            body=body,
+        )
+
+    def finish(self, end: events.NightEnded) -> None:
+        """Write the night's last entry and return only when the journal has it."""
+        stored: list[Entry] = []
+        done = threading.Event()
+
+        def take(entries: list[Entry]) -> None:
+            stored.extend(entries)
+            done.set()
+
+        self.world.journal.submit([self._entry("", end)], then=take)
+        done.wait()
+        for entry in stored:
+            self.state.apply(entry)
+
+    def note(self, kind: Kind, what: str, loop: str = "") -> None:
+        """Record a typed end that nobody else reports."""
+        outcome = Outcome(kind=kind, evidence=(Evidence(what=what[:500]),))
+        self.record([self._entry(loop, events.OutcomeNoted(outcome=outcome))])
+
+
+def _trouble(verdict: Verdict) -> Outcome:
+    assert verdict.kind is not None
+    detail: dict[str, object] = {"commit": verdict.commit, "score": verdict.score, "tampered": list(verdict.tampered)}
+    return Outcome(kind=verdict.kind, detail=detail, evidence=(Evidence(what=verdict.why, file=verdict.output),))

@@ -1,0 +1,36 @@
+"""Everything a night needs from outside, gathered once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ralphd import ports
+from ralphd.core.config import Config
+from ralphd.core.exchange import Assignment
+from ralphd.core.state import LoopState, NightState
+
+Assign = Callable[[Config, NightState, LoopState, int, str], tuple[Assignment, str]]
+
+
+@dataclass(kw_only=True)
+class World:
+    """The ports, and what only the wiring knows.
+
+    ``assignment(config, state, loop, generation, reset_to)`` returns a loop's assignment and its preamble's text;
+    ``runner`` the argv of a runner for a loop's folder; ``template(name)`` a note's text with its ``{slots}``.
+    """
+
+    clock: ports.Clock
+    journal: ports.Journal
+    panes: ports.Panes
+    repositories: ports.Repositories
+    folders: ports.Folders
+    judge: ports.Judge
+    host: ports.Host
+    config: Config
+    assignment: Assign
+    runner: Callable[[str], tuple[str, ...]]
+    template: Callable[[str], str]
+    log: Any  # a structlog logger

@@ -1,0 +1,313 @@
+"""What happens in one process of an agent CLI, from its start to its end."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+
+from ralphd.agents.lines import Lines
+from ralphd.core.facts import EndedBy, Facts
+from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.patience import Patience
+from ralphd.core.reading import Reading
+from ralphd.core.records import Progressed, ToolEnded, Usage
+from ralphd.pane.calls import CallKilled, CallOpened
+from ralphd.pane.procs import end_all, forest
+from ralphd.pane.session import Exit, read_some, waiting_bytes
+from ralphd.pane.stirring import Stirring
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from ralphd.agents.base import Reader
+    from ralphd.core.exchange import Limits
+    from ralphd.pane.calls import CallEvent, CallWatch
+    from ralphd.pane.digest import Digest
+    from ralphd.pane.ears import Ears
+    from ralphd.pane.procs import Proc
+    from ralphd.pane.rawlog import RawLog
+    from ralphd.pane.recorder import Recorder
+    from ralphd.pane.session import Session
+    from ralphd.pane.wishes import Wishes
+
+    N = TypeVar("N", int, float)
+
+PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
+TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
+TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
+LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
+TOOL_KINDS = {
+    "time": Kind.TOOL_TIMEOUT,
+    "memory": Kind.TOOL_MEMORY,
+    "output": Kind.OUTPUT_FLOOD,
+    "processes": Kind.PROCESS_FLOOD,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pane:
+    """What a runner has to work with for as long as it lives."""
+
+    ears: Ears
+    wishes: Wishes
+    watch: CallWatch
+    recorder: Recorder
+    digest: Digest
+
+    def pause(self, seconds: float) -> None:
+        """Wait a moment while others end; whatever comes meanwhile is taken."""
+        self.ears.wait(seconds)
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What a trajectory adds up over its attempts."""
+
+    usage: Usage = field(default_factory=Usage)
+    compactions: int = 0
+    calls: int = 0
+    leftovers: int = 0
+    tool_kills: int = 0
+
+    def with_usage_of(self, reading: Reading) -> Usage:
+        return Usage(
+            tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
+            tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
+            cache_read=_sum(self.usage.cache_read, reading.cache_read),
+            cost_usd=_sum(self.usage.cost_usd, reading.cost_usd),
+        )
+
+    def add(self, attempt: Attempt) -> None:
+        self.usage = self.with_usage_of(attempt.reading)
+        self.compactions += attempt.reading.compactions
+        self.calls += attempt.calls
+        self.tool_kills += attempt.tool_kills
+        self.leftovers += attempt.leftovers
+
+
+class Attempt:
+    """Listens to one agent process until it has ended and everything it left behind is gone."""
+
+    def __init__(
+        self,
+        pane: Pane,
+        session: Session,
+        reader: Reader,
+        *,
+        limits: Limits,
+        logs: tuple[RawLog, RawLog],
+        tally: Tally,
+    ) -> None:
+        now = time.monotonic()
+        self.reading = Reading()
+        self.calls = self.tool_kills = self.leftovers = 0
+        self.ended_by = EndedBy.ITSELF
+        self.seconds = 0.0
+        self._pane, self._session, self._reader = pane, session, reader
+        self._log, self._errors = logs
+        self._tally = tally
+        self._started = now
+        self._lines = Lines(offset=self._log.offset)
+        self._tail = b""
+        self._open: set[str] = set()
+        self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
+        self._stirring = Stirring(self._tree)
+        self._look_every_s = min(15.0, max(0.1, limits.quiet_s / 4))
+        self._look_at = now + self._look_every_s
+        self._progress_at = now + PROGRESS_S
+        self._told: Progressed | None = None
+
+    def listen(self) -> Exit:
+        """Return how the process ended; its output is read, its leftovers are gone, its pipes closed."""
+        ears, session = self._pane.ears, self._session
+        ears.hear(session.stdout, self._take_output)
+        ears.hear(session.stderr, self._take_errors)
+        while session.pid not in ears.exits:
+            self._patience.excuse(ears.wait(self._next_look_s()))
+            self._look()
+        self.seconds = time.monotonic() - self._started
+        self._drain()
+        self._end_leftovers()
+        session.close()
+        return Exit.of(ears.exits.pop(session.pid))
+
+    def facts(self, cli: str, end: Exit, *, head_moved: bool, files_changed: bool | None) -> Facts:
+        return Facts(
+            cli=cli,
+            exit_code=end.code,
+            signal=end.signal,
+            seconds=self.seconds,
+            ended_by=self.ended_by,
+            reading=self.reading,
+            stderr_tail=self._tail.decode("utf-8", "replace"),
+            stderr_file=self._errors.path,
+            head_moved=head_moved,
+            files_changed=files_changed,
+            tool_kills=self.tool_kills,
+            log=self._log.path,
+        )
+
+    # Reading.
+
+    def _take_output(self) -> None:
+        data = read_some(self._session.stdout)
+        if data == b"":
+            self._pane.ears.forget(self._session.stdout)
+        if data:
+            self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
+        self._patience.heard(time.monotonic())
+        self._log.write(data)
+        for start, end, line in self._lines.feed(data):
+            self._read(start, end, line)
+
+    def _read(self, start: int, end: int, line: bytes) -> None:
+        now = time.monotonic()
+        for told in self._reader.read(line, start, end):
+            self.reading.add(told)
+            self._patience.note(told, now)
+            self._pane.digest.show(told)
+
+    def _take_errors(self) -> None:
+        data = read_some(self._session.stderr)
+        if data == b"":
+            self._pane.ears.forget(self._session.stderr)
+        if data:
+            self._hear_error(data)
+
+    def _hear_error(self, data: bytes) -> None:
+        self._patience.heard(time.monotonic())
+        self._errors.write(data)
+        self._tail = (self._tail + data)[-TAIL_BYTES:]
+        for line in data[-TAIL_BYTES:].splitlines():
+            self._pane.digest.show_error(line)
+
+    def _drain(self) -> None:
+        """Read what the pipes hold at this moment, and no more: a child that kept them may write for ever."""
+        for fd, take in ((self._session.stdout, self._hear), (self._session.stderr, self._hear_error)):
+            self._pane.ears.forget(fd)
+            left = waiting_bytes(fd)
+            while left > 0 and (data := read_some(fd, left)):
+                take(data)
+                left -= len(data)
+        for start, end, line in self._lines.close():
+            self._read(start, end, line)
+
+    # Looking.
+
+    def _next_look_s(self) -> float:
+        now = time.monotonic()
+        tick_s = self._pane.watch.next_tick_in(now)
+        waits = [self._patience.next_look_s(now, self.reading), self._progress_at - now, self._look_at - now]
+        return min(waits) if tick_s is None else min(*waits, tick_s)
+
+    def _look(self) -> None:
+        now, pane = time.monotonic(), self._pane
+        for event in pane.watch.tick(now):
+            self._note_call(event)
+        pane.wishes.heed(pane.ears.signals)
+        if now >= self._look_at:
+            self._look_at = now + self._look_every_s
+            pane.wishes.read()  # a bell that an agent removed can't ring
+            if self._stirring.look(now):
+                self._patience.worked(now)
+        if now >= self._progress_at:
+            self._progress_at = now + PROGRESS_S
+            self._tell_progress(now)
+        if self._session.pid not in pane.ears.exits:
+            self._judge(now)
+
+    def _judge(self, now: float) -> None:
+        over = self._patience.over(now, self.reading, open_calls=len(self._open))
+        if self._pane.wishes.cut:
+            over = EndedBy.OPERATOR
+        if over is not EndedBy.ITSELF and self.ended_by is EndedBy.ITSELF:
+            self.ended_by = over
+            self._pane.digest.say(_ENDING[over])
+            self._end_session()
+
+    def _note_call(self, event: CallEvent) -> None:
+        if isinstance(event, CallOpened):
+            self.calls += 1
+            self._open.add(event.call_id)
+            return
+        self._open.discard(event.call_id)
+        self._patience.heard(time.monotonic())  # the agent's turn begins
+        if isinstance(event, CallKilled):
+            self.tool_kills += 1
+            outcome = tool_outcome(event)
+            self._pane.recorder.append(ToolEnded(outcome=outcome), at=time.time())
+            self._pane.digest.say(f"killed a call past its {event.limit} limit: {event.command}")
+
+    def _tell_progress(self, now: float) -> None:
+        usage = self._tally.with_usage_of(self.reading)
+        told = Progressed(
+            usage=usage,
+            compactions=self._tally.compactions + self.reading.compactions,
+            output_bytes=self._log.offset + self._errors.offset,
+            calls=self._tally.calls + max(self.calls, self.reading.calls),
+            quiet_for_s=0.0,
+        )
+        if told != self._told:
+            self._told = told
+            quiet_for_s = round(now - self._patience.last_byte, 1)
+            self._pane.recorder.append(
+                Progressed(
+                    usage=usage,
+                    compactions=told.compactions,
+                    output_bytes=told.output_bytes,
+                    calls=told.calls,
+                    quiet_for_s=quiet_for_s,
+                ),
+                at=time.time(),
+            )
+
+    # Ending.
+
+    def _tree(self) -> list[Proc]:
+        """All that runs below the runner: it has no other children than this session's."""
+        return [proc for proc in forest((os.getpid(),)) if proc.pid != os.getpid()]
+
+    def _end_session(self) -> None:
+        """TERM, then KILL to the whole tree of the agent, while its output is still read."""
+        end_all(lambda: forest((self._session.pid,)), now=time.monotonic, pause=self._pane.pause, grace_s=TERM_GRACE_S)
+        self._pane.ears.reap()
+
+    def _end_leftovers(self) -> None:
+        watch = self._pane.watch
+        self.leftovers = watch.end_leftovers(now=time.monotonic, pause=self._pane.pause, grace_s=LEFTOVER_GRACE_S)
+        if self.leftovers:
+            self._pane.digest.say(f"ended {self.leftovers} processes that the session left behind")
+        for event in watch.tick(time.monotonic()):
+            self._note_call(event)
+
+
+_ENDING = {
+    EndedBy.RESULT_GRACE: "the agent gave its final result but doesn't exit: ending it, its work is kept",
+    EndedBy.QUIET: "no output and no activity for too long: ending this session",
+    EndedBy.SILENT_STREAM: "the model's answer stopped coming: ending this attempt",
+    EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
+    EndedBy.OPERATOR: "ending this session as ordered",
+}
+
+
+def tool_outcome(event: CallKilled) -> Outcome:
+    detail: dict[str, object] = {
+        "limit": event.limit,
+        "figure": event.figure,
+        "allowed": event.allowed,
+        "seconds": round(event.seconds, 3),
+        "command": event.command,
+        "returned": event.returned,
+    }
+    evidence = (Evidence(what="output of the call", file=event.spill),) if event.spill else ()
+    return Outcome(kind=TOOL_KINDS[event.limit], detail=detail, evidence=evidence)
+
+
+def _sum(before: N | None, more: N | None) -> N | None:
+    if more is None:
+        return before
+    return more if before is None else before + more

@@ -1,0 +1,153 @@
+"""Whether the loop's worktree is fit for a session, and what a session changed there."""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from dataclasses import dataclass
+
+from ralphd.core.errors import GitError
+from ralphd.core.outcomes import Kind, Outcome
+from ralphd.core.records import Prepared, Repaired
+from ralphd.pane import worktree
+from ralphd.pane.files import read_regular
+from ralphd.pane.worktree import Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralphd.core.exchange import Assignment
+    from ralphd.core.repairs import WorktreeFacts
+
+    Tell = Callable[[Prepared | Repaired], None]
+
+COMMITS_LOOKED_AT = 64  # a session's own commits are loose objects; beyond that git itself is asked
+OBJECT_LIMIT_BYTES = 1 << 20
+
+
+class NotReady(Exception):
+    """The worktree can't be used now; ``outcome`` is typed, the message says what git said."""
+
+    def __init__(self, outcome: Outcome, why: str) -> None:
+        super().__init__(why)
+        self.outcome = outcome
+
+
+@dataclass(kw_only=True)
+class Ground:
+    """The worktree of one loop. ``known_tip`` is the branch's commit when it was last seen in order.
+
+    ``prepared`` is the newest generation whose worktree was made ready.
+    """
+
+    place: Place
+    reset_to: str
+    generation: int
+    known_tip: str = ""
+    prepared: int = 0
+
+    def assign(self, assignment: Assignment) -> None:
+        self.place = place_of(assignment)
+        self.reset_to, self.generation = assignment.reset_to, assignment.generation
+
+    def head(self) -> str:
+        """Return the tip of the loop's branch, or the empty string."""
+        return worktree.look(self.place, time.time()).tip
+
+    def stamp_ns(self) -> int:
+        return worktree.stamp_ns(self.place)
+
+    def changed_since(self, stamp_ns: int) -> bool | None:
+        return worktree.changed_since(self.place.worktree, stamp_ns)
+
+    def ready(self, tell: Tell) -> str:
+        """See that a session can begin, repair what hinders it, and return the branch's tip. Raises NotReady."""
+        try:
+            if self.prepared < self.generation:
+                self._prepare(tell)
+            facts = worktree.look(self.place, time.time())
+            if not self._in_order(facts):
+                self._mend(tell)
+                facts = worktree.look(self.place, time.time())
+        except GitError as error:
+            locked = ".lock" in error.stderr
+            kind = Kind.GIT_LOCKED if locked else Kind.GIT_CORRUPT
+            raise NotReady(Outcome(kind=kind, detail={"git": str(error)[:500]}), str(error)) from None
+        self.known_tip = facts.tip
+        return facts.tip
+
+    def _in_order(self, facts: WorktreeFacts) -> bool:
+        """Tell from files alone whether nothing has to be mended: the usual case must cost no git."""
+        sound = facts.exists and facts.linked and facts.has_index and facts.at_home and bool(facts.tip)
+        if not sound or facts.mid_operation or facts.locks:
+            return False
+        return not self.known_tip or descends(self.place.git_dir, facts.tip, self.known_tip)
+
+    def _prepare(self, tell: Tell) -> None:
+        """Make the worktree of a new generation: check it out, or save what is there and reset it."""
+        began = time.monotonic()
+        facts = worktree.look(self.place, time.time())
+        if self.reset_to and facts.exists:
+            self._reset(tell)
+        elif not facts.linked or facts.has_files:
+            self._mend(tell)
+        missing = worktree.prepare(self.place)
+        self.prepared = self.generation
+        tell(Prepared(head=self.head(), seconds=round(time.monotonic() - began, 3), missing=missing))
+
+    def _reset(self, tell: Tell) -> None:
+        from ralphd.pane.mend import reset_clean  # noqa: PLC0415  # rare, and a pane pays memory for it
+
+        saved = reset_clean(self.place, self.reset_to, self._stamp(), time.time())
+        self.known_tip = self.reset_to
+        what = f"a new generation begins at {self.reset_to[:12]}"
+        outcome = Outcome(kind=Kind.STOPPED, detail={"why": "restarted clean", "complete": saved.complete})
+        tell(Repaired(outcome=outcome, what=what, ref=saved.ref))
+
+    def _mend(self, tell: Tell) -> None:
+        from ralphd.pane.mend import mend  # noqa: PLC0415  # rare, and a pane pays memory for it
+
+        for mended in mend(self.place, known_tip=self.known_tip, stamp=self._stamp(), now_s=time.time()):
+            tell(Repaired(outcome=Outcome(kind=mended.kind), what=mended.text, ref=mended.rescue))
+
+    def _stamp(self) -> str:
+        return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + f"-g{self.generation}"
+
+
+def place_of(assignment: Assignment) -> Place:
+    include = tuple(item.target for item in assignment.include)
+    source = assignment.include[0].source.removesuffix(assignment.include[0].target) if include else ""
+    return Place(
+        worktree=assignment.worktree,
+        git_dir=assignment.night_repository,
+        branch=assignment.branch,
+        source=source.rstrip("/"),
+        include=include,
+        sparse=assignment.sparse,
+    )
+
+
+def descends(git_dir: str, new: str, old: str) -> bool:
+    """Tell whether ``old`` is among the nearest ancestors of ``new``, by reading loose commits: git costs 3 ms."""
+    waiting, seen = [new], 0
+    while waiting and seen < COMMITS_LOOKED_AT:
+        commit = waiting.pop(0)
+        if commit == old:
+            return True
+        seen += 1
+        waiting += _parents(git_dir, commit)
+    return False
+
+
+def _parents(git_dir: str, commit: str) -> list[str]:
+    try:
+        packed = read_regular(os.path.join(git_dir, "objects", commit[:2], commit[2:]), OBJECT_LIMIT_BYTES)
+        text = zlib.decompressobj().decompress(packed, 1 << 14)  # parents stand at the very beginning
+    except (OSError, zlib.error):
+        return []
+    head = text.partition(b"\n\n")[0]
+    if not head.startswith(b"commit "):
+        return []
+    return [line[7:].decode("ascii", "replace") for line in head.split(b"\n") if line.startswith(b"parent ")]

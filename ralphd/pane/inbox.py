@@ -1,0 +1,74 @@
+"""What the daemon and the person want of this loop: the assignment, the newest order, the notes."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ralphd.core.codec import Malformed, load
+from ralphd.core.exchange import Assignment, Order
+from ralphd.pane.files import read_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+FILE_LIMIT_BYTES = 4 << 20  # an assignment holds a rendered preamble and an environment
+NOTE_LIMIT_BYTES = 64 << 10
+NOTES_LIMIT = 20  # for one session: the rest waits for the next
+
+
+class Inbox:
+    """Reads the loop's folder. A file that is missing, odd or half is ``None``: what was known before stays true."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.trouble = ""
+
+    def assignment(self) -> Assignment | None:
+        return self._load(Assignment, "loop.json")
+
+    def order(self) -> Order | None:
+        return self._load(Order, "order.json")
+
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """Return (name, text) of each note, in order of name."""
+        found = []
+        for name in self._names():
+            try:
+                data = read_regular(os.path.join(self._folder, "notes", name), NOTE_LIMIT_BYTES)
+            except OSError:
+                continue
+            found.append((name, data.decode("utf-8", "replace")))
+        return tuple(found[:NOTES_LIMIT])
+
+    def use(self, notes: tuple[tuple[str, str], ...]) -> None:
+        """Move notes that a session has been given to notes/used/."""
+        if not notes:
+            return
+        folder = os.path.join(self._folder, "notes")
+        try:
+            os.makedirs(os.path.join(folder, "used"), mode=0o700, exist_ok=True)
+            for name, _ in notes:
+                os.rename(os.path.join(folder, name), os.path.join(folder, "used", name))
+        except OSError as error:
+            self.trouble = f"notes: {error.strerror}"
+
+    def _names(self) -> list[str]:
+        try:
+            names = os.listdir(os.path.join(self._folder, "notes"))
+        except OSError:
+            return []
+        return sorted(name for name in names if name.endswith(".md"))
+
+    def _load(self, cls: type[T], name: str) -> T | None:
+        try:
+            data = json.loads(read_regular(os.path.join(self._folder, name), FILE_LIMIT_BYTES))
+            return load(cls, data)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError, Malformed) as error:
+            self.trouble = f"{name}: {error}"
+            return None

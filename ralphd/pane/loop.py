@@ -1,0 +1,464 @@
+"""What a loop does, turn by turn, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ralphd.agents import Turn, adapter
+from ralphd.core import pacing
+from ralphd.core.classify import classify
+from ralphd.core.exchange import Want
+from ralphd.core.facts import Facts
+from ralphd.core.outcomes import Kind, Outcome
+from ralphd.core.pacing import Circumstances, Streak, Then
+from ralphd.core.reading import Reading
+from ralphd.core.records import (
+    AgentStarted,
+    AttemptEnded,
+    Held,
+    Prepared,
+    Repaired,
+    Resumed,
+    RunnerStopped,
+    TrajectoryEnded,
+    TrajectoryStarted,
+    Waiting,
+)
+from ralphd.pane import prompt
+from ralphd.pane.attempt import Attempt, Pane, Tally
+from ralphd.pane.files import read_regular, replace_whole
+from ralphd.pane.ground import Ground, NotReady, place_of
+from ralphd.pane.limits import Limits
+from ralphd.pane.procs import end_all, read, with_environ
+from ralphd.pane.rawlog import RawLog
+from ralphd.pane.session import StartFailed, start
+from ralphd.pane.watched import GUARD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralphd.core.exchange import Assignment
+    from ralphd.core.records import RunnerBody
+    from ralphd.pane.inbox import Inbox
+
+LOOK_S = 2.0  # how old an unheard order or a mended file may get: the bell is quicker, but agents can break it
+GROUND_WAIT_MAX_S = 60.0
+PREAMBLE_LIMIT_BYTES = 1 << 20
+STDERR_PIECE_BYTES = 4 << 20
+DISK_ERRNOS = {28: Kind.DISK_FULL, 122: Kind.DISK_FULL, 5: Kind.IO_ERROR, 30: Kind.IO_ERROR, 24: Kind.HOST_LIMITS}
+
+
+def boot_s() -> float:
+    """Seconds of a clock that goes on while the machine sleeps: a server's wait is over when it is over."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Trajectory:
+    """One fresh context: its number and files, and what its attempts added up to."""
+
+    def __init__(self, folder: str, generation: int, number: int, head: str) -> None:
+        name = f"{generation:03d}-{number:05d}"
+        self.number, self.head = number, head
+        self.log = RawLog(os.path.join(folder, "logs"), f"{name}.log")
+        self.errors = RawLog(os.path.join(folder, "logs"), f"{name}.err", piece_bytes=STDERR_PIECE_BYTES)
+        self.tally = Tally()
+        self.attempts = 0
+        self.session = new_session()
+        self.resumes = False
+        self.claims_done = False
+        self.began = time.monotonic()
+        self.began_at = time.time()
+
+    def close(self) -> None:
+        self.log.close()
+        self.errors.close()
+
+
+class Loop:
+    """One Ralph loop: prepare, prompt, agent, outcome, and again."""
+
+    def __init__(self, folder: str, assignment: Assignment, inbox: Inbox, pane: Pane) -> None:
+        self._folder, self._assignment, self._inbox, self._pane = folder, assignment, inbox, pane
+        past = pane.recorder.past
+        self._number = past.trajectory
+        self._ground = Ground(
+            place=place_of(assignment),
+            reset_to=assignment.reset_to,
+            generation=assignment.generation,
+            known_tip=past.head,
+            prepared=past.prepared,
+        )
+        self._not_ready = 0
+        self._running: Trajectory | None = None
+        self._streak = Streak()
+        self._pane.ears.hear(pane.watch.fileno(), self._bell)
+        self._guard_env = pane.watch.environment()
+
+    def run(self) -> int:
+        """Turn until stopped. Return the exit code of the runner."""
+        self._close_what_died()
+        while self._may_go_on():
+            try:
+                self._turn()
+            except Exception as error:  # noqa: BLE001  # the loop boundary: what broke costs this turn, not the loop
+                self._stumbled(error)
+        leftovers = self._end_everything()
+        self._record(RunnerStopped(why=self._pane.wishes.why, leftovers=leftovers))
+        self._say(f"this loop has stopped: {self._pane.wishes.why or 'as ordered'}")
+        self._pane.recorder.close()
+        return 0
+
+    # One turn.
+
+    def _turn(self) -> None:
+        self._reassign()
+        head = self._ready()
+        composed = self._compose() if head else None
+        if composed is None:
+            return
+        outcome, wait_s = self._trajectory(composed, head)
+        if outcome.response in pacing.HELD_RESPONSES:
+            self._hold(outcome.kind.value, str(outcome.detail.get("message", "") or outcome.kind.value))
+        self._rest(wait_s, outcome.kind.value)
+        self._pane.wishes.cut = False
+
+    def _reassign(self) -> None:
+        """Take the newest assignment: a new generation, other limits, another CLI."""
+        self._assignment = self._inbox.assignment() or self._assignment
+        limits, pane = self._assignment.limits, self._pane
+        pane.recorder.generation = self._assignment.generation
+        pane.digest.secrets = self._assignment.secrets
+        pane.watch.match = adapter(self._assignment.cli).guarded_lines
+        pane.watch.limits = Limits(
+            seconds=limits.tool_seconds,
+            memory_bytes=limits.tool_memory_bytes,
+            output_bytes=limits.tool_output_bytes,
+        )
+
+    def _ready(self) -> str:
+        """Return the branch's tip once the worktree is fit, or nothing after a wait, so that all is looked at anew."""
+        self._ground.assign(self._assignment)
+        try:
+            head = self._ground.ready(self._tell_ground)
+        except NotReady as error:
+            self._not_ready += 1
+            self._say(f"the worktree is not ready: {error}")
+            self._rest(min(GROUND_WAIT_MAX_S, 2.0 ** min(self._not_ready - 1, 10)), error.outcome.kind.value)
+            return ""
+        self._not_ready = 0
+        return head
+
+    def _tell_ground(self, body: Prepared | Repaired) -> None:
+        self._record(body)
+        if isinstance(body, Repaired):
+            self._say(f"repaired: {body.what}" + (f" (saved in {body.ref})" if body.ref else ""))
+
+    def _compose(self) -> prompt.Prompt | None:
+        """Return the prompt of the next session, or None after a hold, so that everything is looked at anew."""
+        path = self._assignment.prompt
+        try:
+            text = prompt.read(path)
+        except prompt.NoPrompt as error:
+            self._hold(Kind.CONFIG_ERROR.value, str(error), mended=lambda: _readable(path))
+            return None
+        notes = self._inbox.notes()
+        composed = prompt.compose(self._preamble(), text, notes)
+        self._put_prompt(composed.text)
+        self._inbox.use(notes)
+        return composed
+
+    def _preamble(self) -> str:
+        try:
+            return read_regular(self._assignment.preamble, PREAMBLE_LIMIT_BYTES).decode("utf-8", "replace")
+        except OSError as error:
+            self._say(f"no preamble for this session: {self._assignment.preamble} {error.strerror}")
+            return ""
+
+    def _put_prompt(self, text: bytes) -> None:
+        folder = os.path.join(self._folder, "prompts")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        replace_whole(os.path.join(folder, "stdin"), text)
+
+    # One trajectory.
+
+    def _trajectory(self, composed: prompt.Prompt, head: str) -> tuple[Outcome, float]:
+        """Run a fresh context to its end, over as many attempts as inference needs. Return how to go on."""
+        self._number += 1
+        running = self._running = Trajectory(self._folder, self._assignment.generation, self._number, head)
+        recorder = self._pane.recorder
+        recorder.trajectory, recorder.nonce = self._number, os.urandom(16).hex()
+        self._record(
+            TrajectoryStarted(
+                head=head, log=running.log.path, prompt_sha256=composed.sha256, prompt_bytes=composed.size_bytes
+            )
+        )
+        self._say(f"session {self._number} begins")
+        outcome, wait_s = self._attempts(running)
+        self._finish(running, outcome)
+        return outcome, wait_s
+
+    def _attempts(self, running: Trajectory) -> tuple[Outcome, float]:
+        while True:
+            began = time.monotonic()
+            outcome, moved = self._attempt(running)
+            seen = Circumstances(seconds=time.monotonic() - began, worked=moved, now=time.time(), chance=_chance())
+            self._streak, pace = pacing.after(self._streak, outcome, seen, self._assignment.limits)
+            if pace.then is not Then.ATTEMPT or self._interrupted():
+                return pace.outcome, pace.wait_s
+            self._record(AttemptEnded(attempt=running.attempts, outcome=outcome, wait_s=pace.wait_s))
+            self._rest(pace.wait_s, outcome.kind.value)
+            if self._pane.wishes.want is Want.PAUSED:
+                self._hold("", self._pane.wishes.why)
+            if self._interrupted():
+                return Outcome(kind=Kind.STOPPED, detail={"while": outcome.kind.value}), 0.0
+
+    def _interrupted(self) -> bool:
+        return self._pane.wishes.cut or self._pane.wishes.want is Want.STOPPED
+
+    def _attempt(self, running: Trajectory) -> tuple[Outcome, bool]:
+        """Run one process. Return its outcome, and whether the branch moved."""
+        running.attempts += 1
+        facts, moved = self._process(running)
+        if facts.reading.result is not None:
+            running.claims_done = facts.reading.result.claims_done
+        running.resumes = adapter(facts.cli).TELLS.resume and facts.reading.begun > 0
+        running.session = (facts.reading.session[:200] if running.resumes else "") or new_session()
+        if running.resumes:
+            self._put_prompt(prompt.GO_ON)
+        return classify(facts), moved
+
+    def _process(self, running: Trajectory) -> tuple[Facts, bool]:
+        cli = self._assignment.cli
+        speaks = adapter(cli)
+        turn = Turn(
+            session=running.session,
+            attempt=running.attempts,
+            resume=running.resumes,
+            guard=GUARD,
+            tmp=self._own_tmp(),
+        )
+        launch = speaks.launch(self._assignment, turn)
+        head, stamp = self._ground.head(), self._ground.stamp_ns()
+        stdin = os.path.join(self._folder, "prompts", "stdin")
+        try:
+            session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
+        except StartFailed as error:
+            self._pane.recorder.sync()
+            return Facts(cli=cli, exit_code=None, start_error=str(error), reading=Reading()), False
+        self._pane.ears.expect(session.pid)
+        self._pane.watch.agent = session.pid
+        self._record(_started(session.pid, running))
+        # The end of the last session, written before, becomes durable here, while the next one already runs: a power
+        # cut in between loses that line, and a session that had just begun.
+        self._pane.recorder.sync()
+        attempt = Attempt(
+            self._pane,
+            session,
+            speaks.reader(),
+            limits=self._assignment.limits,
+            logs=(running.log, running.errors),
+            tally=running.tally,
+        )
+        end = attempt.listen()
+        self._pane.watch.agent = None
+        running.tally.add(attempt)
+        moved = self._ground.head() != head
+        changed = None if moved else self._ground.changed_since(stamp)
+        return attempt.facts(cli, end, head_moved=moved, files_changed=changed), moved
+
+    def _environment(self, env: dict[str, str]) -> dict[str, str]:
+        """Return exactly what the agent gets: the assignment's and the adapter's, and ours on top."""
+        limits, mine = self._assignment.limits, self._assignment
+        return {
+            **mine.env,
+            **env,
+            **self._guard_env,
+            "RALPHD_NIGHT": mine.night,
+            "RALPHD_LOOP": mine.loop,
+            "RALPHD_TRAJECTORY": str(self._number),
+            "RALPHD_NONCE": mine.nonce,
+            "RALPHD_LIMIT_SECONDS": f"{limits.tool_seconds:g}",
+            "RALPHD_LIMIT_MEMORY": str(limits.tool_memory_bytes),
+            "RALPHD_LIMIT_OUTPUT": str(limits.tool_output_bytes),
+            "RALPHD_GUARD": GUARD,
+            "RALPHD_GUARD_MATCH": self._pane.watch.match,
+            "TMPDIR": os.path.join(self._folder, "tmp"),
+        }
+
+    def _own_tmp(self) -> str:
+        path = os.path.join(self._folder, "tmp")
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        return path
+
+    def _finish(self, running: Trajectory, outcome: Outcome) -> None:
+        tally = running.tally
+        tells = adapter(self._assignment.cli).TELLS
+        ended = TrajectoryEnded(
+            outcome=outcome,
+            head_before=running.head,
+            head_after=self._ground.head(),
+            claims_done=running.claims_done,
+            usage=tally.usage,
+            compactions=tally.compactions if tells.compactions or tally.compactions else None,
+            seconds=round(time.monotonic() - running.began, 3),
+            attempts=running.attempts,
+            calls=tally.calls,
+            leftovers=tally.leftovers,
+            log=running.log.path,
+        )
+        running.close()
+        self._running = None
+        self._record(ended)
+        self._say_end(ended)
+        if running.log.trouble:
+            self._say(f"the log is incomplete, {running.log.lost_bytes} bytes: {running.log.trouble}")
+
+    # Between sessions.
+
+    def _may_go_on(self) -> bool:
+        self._serve()
+        wishes = self._pane.wishes
+        if wishes.want is Want.PAUSED:
+            self._hold("", wishes.why)
+        return wishes.want is not Want.STOPPED
+
+    def _rest(self, wait_s: float, kind: str) -> None:
+        """Wait, unless somebody wants something else of the loop meanwhile."""
+        wishes = self._pane.wishes
+        if wait_s <= 0 or self._interrupted():
+            return
+        self._record(Waiting(kind=kind, until=time.time() + wait_s))
+        self._say(f"waits {wait_s:.0f} s ({kind})")
+        until = boot_s() + wait_s
+        while (left_s := until - boot_s()) > 0 and wishes.want is Want.RUNNING and not (wishes.cut or wishes.retry):
+            self._idle(min(left_s, LOOK_S))
+        wishes.retry = False
+        self._record(Resumed())
+
+    def _hold(self, kind: str, why: str, mended: Callable[[], bool] | None = None) -> None:
+        """Stand still: a plain pause until the order changes, trouble until a newer order or until it is mended."""
+        wishes = self._pane.wishes
+        wishes.cut = wishes.retry = False
+        serial = wishes.serial
+        self._record(Held(kind=kind, why=why))
+        self._say(f"{'on hold' if kind else 'paused'}: {why or 'as ordered'}")
+        while wishes.want is not Want.STOPPED:
+            asked = not kind or wishes.retry or wishes.serial > serial or (mended is not None and mended())
+            if asked and wishes.want is Want.RUNNING:
+                break
+            self._idle(LOOK_S)
+        wishes.retry = False
+        self._record(Resumed())
+
+    def _idle(self, seconds: float) -> None:
+        self._pane.recorder.sync()
+        self._pane.ears.wait(seconds)
+        self._serve()
+
+    def _serve(self) -> None:
+        pane = self._pane
+        pane.wishes.heed(pane.ears.signals)
+        pane.wishes.read()
+        pane.watch.tick(time.monotonic())
+        pane.recorder.flush()
+
+    def _bell(self) -> None:
+        self._pane.watch.on_readable(time.monotonic())
+        self._pane.wishes.read()
+
+    # Trouble of our own.
+
+    def _close_what_died(self) -> None:
+        """End what an earlier runner of this loop left running, and the trajectory that it could not end."""
+        past, recorder = self._pane.recorder.past, self._pane.recorder
+        if past.seq == 0:
+            return
+        leftovers = self._end_everything()
+        if not past.open_nonce:
+            return
+        recorder.trajectory, recorder.nonce = past.trajectory, past.open_nonce
+        head = self._ground.head()
+        self._record(
+            TrajectoryEnded(
+                outcome=Outcome(kind=Kind.PANE_LOST, detail={"why": "its runner was killed"}),
+                head_before=past.open_head or head,
+                head_after=head,
+                claims_done=False,
+                usage=Tally().usage,
+                compactions=None,
+                seconds=max(0.0, round(time.time() - past.open_at, 3)),
+                attempts=1,
+                calls=0,
+                leftovers=leftovers,
+                log=past.open_log,
+            )
+        )
+
+    def _end_everything(self) -> int:
+        setting = f"RALPHD_NONCE={self._assignment.nonce}".encode()
+        pause = self._pane.pause
+        ended = self._pane.watch.end_leftovers(now=time.monotonic, pause=pause, grace_s=1.0)
+        return ended + end_all(lambda: with_environ(setting), now=time.monotonic, pause=pause, grace_s=1.0)
+
+    def _stumbled(self, error: Exception) -> None:
+        number = error.errno if isinstance(error, OSError) else None
+        kind = DISK_ERRNOS.get(number or 0, Kind.UNKNOWN)
+        outcome = Outcome(kind=kind, detail={"error": f"{type(error).__name__}: {error}"[:500]})
+        self._say(f"this turn broke: {type(error).__name__}: {error}")
+        self._end_everything()
+        self._pane.watch.agent = None
+        seen = Circumstances(seconds=0.0, worked=False, now=time.time(), chance=_chance())
+        self._streak, pace = pacing.after(self._streak, outcome, seen, self._assignment.limits)
+        if self._running is not None:
+            self._finish(self._running, pace.outcome)
+        self._rest(max(1.0, pace.wait_s), pace.outcome.kind.value)
+
+    # Telling.
+
+    def _record(self, body: RunnerBody) -> None:
+        recorder = self._pane.recorder
+        before = recorder.trouble
+        recorder.append(body, at=time.time())
+        if recorder.trouble and recorder.trouble != before:
+            self._say(f"records can't be written, they wait in memory: {recorder.trouble}")
+
+    def _say(self, text: str) -> None:
+        self._pane.digest.say(text)
+
+    def _say_end(self, ended: TrajectoryEnded) -> None:
+        parts = [ended.outcome.kind.value, f"{ended.seconds:.0f} s"]
+        parts.append("new commits" if ended.head_after != ended.head_before else "no commit")
+        if ended.usage.tokens_in is not None or ended.usage.tokens_out is not None:
+            parts.append(f"{ended.usage.tokens_in or 0} tokens in, {ended.usage.tokens_out or 0} out")
+        if ended.compactions:
+            parts.append(f"{ended.compactions} compactions")
+        self._say(f"session {self._number} ended: {', '.join(parts)}")
+
+
+def _started(pid: int, running: Trajectory) -> AgentStarted:
+    proc = read(pid)
+    ticks = proc.start_ticks if proc is not None else 0
+    return AgentStarted(pid=pid, start_ticks=ticks, attempt=running.attempts, session=running.session)
+
+
+def _readable(path: str) -> bool:
+    try:
+        prompt.read(path)
+    except prompt.NoPrompt:
+        return False
+    return True
+
+
+def _chance() -> float:
+    """Return a number from [0, 1); the random module costs half a mebibyte."""
+    return int.from_bytes(os.urandom(6), "big") / (1 << 48)
+
+
+def new_session() -> str:
+    """Return a random UUID (version 4)."""
+    data = bytearray(os.urandom(16))
+    data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
+    text = data.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -1,0 +1,113 @@
+"""How one process of an agent CLI is started, and how it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import termios
+from dataclasses import dataclass
+
+from ralphd.pane.files import open_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CHUNK_BYTES = 1 << 16  # what a pipe holds: reading more at once brings nothing (16 MiB in 0.07 s measured)
+RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+
+
+class StartFailed(Exception):
+    """The program can't be started; the message names it and the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exit:
+    """How a process ended: one of both is not None."""
+
+    code: int | None
+    signal: int | None
+
+    @classmethod
+    def of(cls, status: int) -> Exit:
+        code = os.waitstatus_to_exitcode(status)
+        return cls(code=code, signal=None) if code >= 0 else cls(code=None, signal=-code)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A running agent: leader of a session of its own. The pipes are ours, non-blocking."""
+
+    pid: int
+    stdout: int
+    stderr: int
+
+    def close(self) -> None:
+        os.close(self.stdout)
+        os.close(self.stderr)
+
+
+def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: str, stdin: str) -> Session:
+    """Start ``argv`` in ``cwd`` with the file ``stdin`` and an environment that is exactly ``env``.
+
+    Raises StartFailed. The runner's own folder is changed for a moment, because posix_spawn has no other way to set
+    the child's; nothing in the runner uses relative paths, and it has one thread.
+    """
+    program = _resolve(argv[0], env.get("PATH", os.defpath), cwd)
+    out_read, out_write = os.pipe2(os.O_CLOEXEC)
+    err_read, err_write = os.pipe2(os.O_CLOEXEC)
+    try:
+        source = open_regular(stdin)
+        try:
+            pid = _spawn(program, argv, env, cwd, (source, out_write, err_write))
+        finally:
+            os.close(source)
+    except OSError as error:
+        os.close(out_read)
+        os.close(err_read)
+        raise StartFailed(f"{argv[0]} can't be started: {error.strerror or error}") from None
+    finally:
+        os.close(out_write)
+        os.close(err_write)
+    os.set_blocking(out_read, False)
+    os.set_blocking(err_read, False)
+    return Session(pid=pid, stdout=out_read, stderr=err_read)
+
+
+def _spawn(program: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, files: tuple[int, int, int]) -> int:
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)]
+    os.chdir(cwd)
+    try:
+        return os.posix_spawn(
+            program, list(argv), dict(env), file_actions=actions, setsid=True, setsigmask=(), setsigdef=RESET_SIGNALS
+        )
+    finally:
+        os.chdir("/")
+
+
+def _resolve(program: str, path: str, cwd: str) -> str:
+    """Find a program as execvp would, but in the agent's PATH. Raises StartFailed."""
+    if "/" in program:
+        return os.path.join(cwd, program)
+    for folder in path.split(":"):
+        candidate = os.path.join(folder or cwd, program)
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    raise StartFailed(f"{program} is in none of the folders of PATH={path}")
+
+
+def waiting_bytes(fd: int) -> int:
+    """Return how much can be read right now without waiting."""
+    count = fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0")
+    return int.from_bytes(count, "little")
+
+
+def read_some(fd: int, limit: int = CHUNK_BYTES) -> bytes | None:
+    """Return what is there, b"" at the end of the stream, None when there is nothing yet."""
+    try:
+        return os.read(fd, limit)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""

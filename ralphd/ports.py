@@ -1,0 +1,120 @@
+"""The few things the daemon asks of the outside world: working defaults in edges/, fakes in testing.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ralphd.core.events import Entry
+from ralphd.core.exchange import Assignment, Order
+from ralphd.core.model import Candidate, Loop, Task, Verdict
+from ralphd.core.policy import Head
+
+
+class Clock(Protocol):
+    """Two clocks: the wall's (epoch seconds, may jump) and one that only goes forward."""
+
+    def now(self) -> float: ...
+
+    def monotonic(self) -> float: ...
+
+
+class Journal(Protocol):
+    """The one writer. Entries are stored in the order submitted; a runner's record is stored once."""
+
+    def submit(self, entries: Sequence[Entry], then: Callable[[list[Entry]], None] | None = None) -> None:
+        """Queue entries. ``then`` gets those really stored, with ids, after the commit, from the writer's thread."""
+
+    @property
+    def trouble(self) -> str:
+        """Say why the newest attempt to write failed; empty when all is well."""
+
+    def close(self) -> object:
+        """Write what waits and stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaneSeen:
+    """A pane of ralphd's own tmux server."""
+
+    pane: str
+    window: str
+    pid: int
+    attached: bool
+
+
+class Panes(Protocol):
+    """The private tmux server. Raises TmuxError; a slow server raises it within seconds."""
+
+    def open_windows(self, windows: Sequence[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]:
+        """Open a window for each (name, argv), the server first if need be. Returns pane ids by name."""
+
+    def panes(self) -> Mapping[str, PaneSeen]:
+        """Return all panes by pane id; empty when no server runs."""
+
+    def server_up(self) -> bool: ...
+
+    def kill_pane(self, pane: str) -> None: ...
+
+    def kill_server(self) -> None:
+        """End the server and wait until its process is gone."""
+
+
+class Repositories(Protocol):
+    """Night repositories and the loops' branches in them. Raises GitError."""
+
+    def add_worktree(self, task: Task, loop: Loop) -> None:
+        """Make the loop's worktree, not checked out yet, and its branch. Nothing happens where both exist."""
+
+    def heads(self, task: Task, night: str) -> Mapping[str, Head]:
+        """Return the tips of the night's branches by loop id."""
+
+    def deliver(self, task: Task, night: str) -> None:
+        """Bring the night's branches into the user's repository as refs/ralphd/<night>/…, and change nothing else."""
+
+    def fingerprint(self, task: Task) -> Mapping[str, str]:
+        """Hash what agents must not change in the night repository: config, hooks, attributes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """New records of a loop, and how many lines were refused as forged or damaged."""
+
+    entries: tuple[Entry, ...]
+    refused: int = 0
+
+
+class Folders(Protocol):
+    """The folders that the daemon and the runners share (core/exchange.py names the files)."""
+
+    def assign(self, assignment: Assignment, preamble: str) -> None:
+        """Write the loop's assignment, and the preamble's text to the path it names."""
+
+    def order(self, folder: str, order: Order) -> None:
+        """Write the order and ring the runner's bell."""
+
+    def note(self, folder: str, name: str, text: str) -> None:
+        """Leave a note for the next session's prompt. The same name twice is one note."""
+
+    def told(self, loop: Loop, night: str, after_seq: int) -> Told:
+        """Read what the runner has appended since the last call."""
+
+    def alive(self, folder: str) -> bool:
+        """Tell whether a runner holds the loop's lock."""
+
+
+class Judge(Protocol):
+    """Runs a verifier once. Never raises for what a candidate does; the trouble is in the verdict's ``kind``."""
+
+    def judge(self, task: Task, candidate: Candidate, base: Verdict | None) -> Verdict: ...
+
+    def close(self) -> None:
+        """End every run under way."""
+
+
+class Host(Protocol):
+    """The machine's processes."""
+
+    def end_leftovers(self, nonces: Iterable[str]) -> int:
+        """End every process that carries one of these loops' nonces in its environment; returns how many there were."""

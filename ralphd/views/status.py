@@ -1,0 +1,65 @@
+"""How the night stands, as text: one line a loop, from the JSON of ``ralphd.status/1``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ralphd.views import terminal, words
+from ralphd.views.blocks import Block, Paragraph, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEADER = ("loop", "state", "score", "best", "traj", "last outcome", "quiet", "note")
+_NUMBERS = frozenset({2, 3, 4, 6})
+
+
+def render_status(status: dict[str, Any], *, columns: int = 80, encoding: str | None = "utf-8") -> str:
+    """Return the text of a status, ending in a newline. Whatever is missing is a dash, never an error."""
+    return terminal.render_page(_page(status), columns=columns, encoding=encoding)
+
+
+def _page(status: dict[str, Any]) -> Iterator[Block]:
+    night, fleet = _part(status, "night"), _part(status, "fleet")
+    loops = [loop for loop in status.get("loops") or () if isinstance(loop, dict)]
+    until = f"until {night['ends_at']}" if night.get("ends_at") else "until stopped"
+    name, state, since = (_text(night.get(key)) for key in ("id", "state", "started_at"))
+    yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
+    states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
+    yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
+    if loops:
+        yield Table(header=HEADER, rows=tuple(map(_row, loops)), numbers=_NUMBERS, last_gives_way=True)
+
+
+def _row(loop: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        _text(loop.get("id")),
+        _text(loop.get("state")),
+        _text(loop.get("score")),
+        _text(loop.get("best_score")),
+        _text(loop.get("trajectory")),
+        _text(loop.get("last_outcome")),
+        _span(loop.get("quiet_for_s")),
+        _text(loop.get("note"), ""),
+    )
+
+
+def _part(status: dict[str, Any], name: str) -> dict[str, Any]:
+    part = status.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _text(value: object, unknown: str = "-") -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return words.number(float(value))
+    return unknown if value is None else str(value)
+
+
+def _span(seconds: object) -> str:
+    """Return how long, in one unit: 4s, 3m, 2h."""
+    if not isinstance(seconds, (int, float)):
+        return "-"
+    for size, letter in ((3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{letter}"
+    return f"{int(seconds)}s"

@@ -1,0 +1,88 @@
+"""How foreign text becomes harmless and fits a column: no escapes, no tricks with direction, true widths."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+COLUMNS = 80  # what every terminal has
+
+# CSI, OSC (title, clipboard, links) and the two-byte escapes; bounded, so that no text makes it slow.
+_ESCAPE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x9d\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -~]?",
+)
+_DROPPED = {"Cc", "Cf", "Cs", "Co", "Cn"}
+MARKS = 4  # combining marks on one letter; more is meant to smear over other lines
+
+
+def clean(text: str) -> str:
+    """Return ``text`` on one line, without anything that moves, colours, reorders or hides."""
+    return " ".join(lines(text)).strip()
+
+
+def lines(text: str) -> list[str]:
+    """Return the lines of ``text``, each harmless; tabs become spaces."""
+    return [_one(line) for line in re.split(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]", _ESCAPE.sub("", text))]
+
+
+def _one(line: str) -> str:
+    kept: list[str] = []
+    marks = 0
+    for char in line.replace("\t", " "):
+        category = unicodedata.category(char)
+        marks = marks + 1 if category in {"Mn", "Me"} else 0
+        if marks > MARKS:
+            continue
+        if category == "Cs":
+            kept.append("?")
+        elif category not in _DROPPED:
+            kept.append(char)
+    return "".join(kept)
+
+
+def width(text: str) -> int:
+    """Return how many columns ``text`` takes."""
+    return sum(map(_columns, text))
+
+
+def _columns(char: str) -> int:
+    if unicodedata.category(char) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+
+
+def fit(text: str, columns: int) -> str:
+    """Cut ``text`` to ``columns``; what was cut ends in three dots."""
+    if width(text) <= columns:
+        return text
+    room, kept = columns - 3, ""
+    for char in text:
+        if width(kept) + _columns(char) > room:
+            break
+        kept += char
+    return (kept + "...")[: max(columns, 0)] if columns < 3 else kept + "..."
+
+
+def pad(text: str, columns: int, *, right: bool = False) -> str:
+    space = " " * max(0, columns - width(text))
+    return space + text if right else text + space
+
+
+def wrap(text: str, columns: int = COLUMNS, indent: str = "") -> list[str]:
+    """Break a line of words; what is longer than a line (a path, a command) is left whole, for copying."""
+    done, line = [], ""
+    for word in text.split():
+        if line.strip() and width(line) + 1 + width(word) > columns:
+            done.append(line)
+            line = indent + word
+        else:
+            line = f"{line} {word}" if line else word
+    return [*done, line]
+
+
+def for_encoding(text: str, encoding: str | None) -> str:
+    """Return ``text`` with a question mark for whatever ``encoding`` doesn't have."""
+    encoding = encoding or "ascii"
+    return text.encode(encoding, "replace").decode(encoding)

@@ -1,0 +1,303 @@
+"""How a report is put into plain words, the same for every rendering: sections in the order a tired person needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ralphd.core.outcomes import TABLE, Charge, Kind, Response
+from ralphd.core.report import iso
+from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ralphd.core.report_facts import TraceFact
+    from ralphd.core.report_parts import ActionPart, Best, Report, TaskPart
+    from ralphd.core.report_unknown import Unknown
+
+SHORT = 12  # characters of a commit: unique in any repository a person has
+ROUTINE = frozenset({"Verify", "SpawnRunner"})  # one a commit and one a loop: counted, not listed
+ALIKE = 3  # gaps of one sort that are named one by one
+DECISIONS = 20  # a page of them; `ralphd journal` has all
+PLACES = 3  # to look at, for each kind of failure
+
+
+def page(report: Report) -> Iterator[Block]:
+    """Yield the whole report."""
+    for section in SECTIONS:
+        yield from section(report)
+
+
+def short(commit: str) -> str:
+    return commit[:SHORT]
+
+
+def number(value: float | None) -> str:
+    """Return a figure without a tail of zeros; the unknown is a question mark."""
+    if value is None:
+        return "?"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
+
+
+def many(count: int, one: str, more: str = "") -> str:
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+def big(count: int | None) -> str:
+    """Return a count of tokens in three digits or so: 950, 12k, 3.4M."""
+    if count is None:
+        return "?"
+    for size, letter in ((1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{letter}" if count < 10 * size else f"{count // size}{letter}"
+    return str(count)
+
+
+def hours(value: float | None) -> str:
+    if value is None:
+        return "an unknown time"
+    minutes = round(value * 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else many(minutes, "minute")
+
+
+def clock(at: float | None) -> str:
+    """Return a time to the minute, in UTC."""
+    text = None if at is None else iso(at)
+    return f"{text[:10]} {text[11:16]} UTC" if text else "?"
+
+
+def _headline(report: Report) -> Iterator[Block]:
+    if not report.tasks:
+        yield Lead(text="Nothing got better: this night had no task.")
+    for task in report.tasks:
+        yield Lead(text=f"{task.name}: {_gain(task)}")
+
+
+def _gain(task: TaskPart) -> str:
+    if not task.verified:
+        return "unverified. This task has no verifier, so nothing is known to be better."
+    if task.best is None:
+        judged = "no commit was verified"
+        if task.verdicts:
+            judged = (
+                f"{many(task.verdicts, 'verdict')}, none that counts ({task.tampered} tampered, {task.flaky} flaky)"
+            )
+        return f"nothing got verifiably better: {judged}.{_start(task)}"
+    if task.improved is None:
+        return f"best verified {_score(task, task.best)}, {_which(task.best)}. The start has no score: gain unknown."
+    if not task.improved:
+        return f"nothing got verifiably better: the best commit has {_score(task, task.best)}.{_start(task)}"
+    return f"{_better(task, task.best)}, {_which(task.best)}.{_goal(task)}"
+
+
+def _better(task: TaskPart, best: Best) -> str:
+    if task.improved_by is None:
+        return "better: passes now and did not at the start"
+    lower = " (lower is better)" if task.direction == "min" else ""
+    tests = ""
+    if best.counts and "passed" in best.counts and "tests" in best.counts:
+        tests = f" ({best.counts['passed']} of {best.counts['tests']} tests pass)"
+    return f"better by {number(task.improved_by)}, from {number(task.base_score)} to {number(best.score)}{lower}{tests}"
+
+
+def _score(task: TaskPart, best: Best) -> str:
+    lower = ", lower is better" if task.direction == "min" else ""
+    return f"score {number(best.score)}{lower}" if best.score is not None else "no score"
+
+
+def _which(best: Best) -> str:
+    return f"commit {short(best.commit)} of {best.loop}"
+
+
+def _start(task: TaskPart) -> str:
+    return "" if task.base_score is None else f" The start has {number(task.base_score)}."
+
+
+def _goal(task: TaskPart) -> str:
+    if task.goal is None:
+        return ""
+    return (
+        f" The goal of {number(task.goal)} is reached." if task.goal_reached else f" The goal is {number(task.goal)}."
+    )
+
+
+def _night(report: Report) -> Iterator[Block]:
+    night, totals = report.night, report.totals
+    ended = f"ended {clock(night.ended_at)} ({night.why_ended or 'no reason given'})"
+    if night.ended_at is None:
+        ended = f"no end is recorded; last heard of {clock(night.last_at)}"
+    rate = totals.healthy_with_submission_per_h
+    yield Paragraph(text=f"Night {night.id}: began {clock(night.started_at)}, {ended}, {hours(totals.hours)}.")
+    yield Paragraph(
+        text=f"{many(totals.trajectories, 'session')}, {totals.healthy} healthy, {totals.healthy_with_submission} of "
+        f"those with a submission ({number(None if rate is None else round(rate, 2))} an hour).",
+    )
+
+
+def _needs_you(report: Report) -> Iterator[Block]:
+    for kind, count in report.outcomes.items():
+        if TABLE[Kind(kind)].response in {Response.HOLD, Response.ASK}:
+            loops = ", ".join(loop.id for loop in report.loops if kind in loop.outcomes)
+            yield Lead(text=f"Needs you: {kind}, {many(count, 'time')}{f', in {loops}' if loops else ''}.")
+
+
+def _taking(report: Report) -> Iterator[Block]:
+    takable = [task for task in report.tasks if task.improved is not False and task.best is not None and task.take]
+    unverified = [task for task in report.tasks if not task.verified and _unseen(report, task)]
+    if takable or unverified:
+        yield Heading(text="How to take it")
+    for task in takable:
+        yield Paragraph(
+            text=f"{task.name}: run the first line in {task.repository}; the second if you went on yourself:"
+        )
+        yield Commands(commands=task.take)
+        yield Paragraph(text=f"The loop's whole result is at {task.ref}.")
+    for task in unverified:
+        yield Paragraph(text=f"{task.name}: unverified, so look before you take; in {task.repository}:")
+        yield Commands(commands=_unseen(report, task))
+
+
+def _unseen(report: Report, task: TaskPart) -> tuple[str, ...]:
+    """Return how to look at what the loops of a task without a verifier made."""
+    made = [loop.id for loop in report.loops if loop.task == task.name and loop.commits]
+    return tuple(f"git log -p {short(task.base)}..refs/ralphd/{report.night.id}/{loop}" for loop in made)
+
+
+def _loops(report: Report) -> Iterator[Block]:
+    if not report.loops:
+        return
+    several = len(report.tasks) > 1
+    yield Heading(text="Loops")
+    header = ("loop", *(("task",) if several else ()), "sessions", "healthy", "subm.", "best", "tokens in/out")
+    rows = tuple(
+        (
+            loop.id,
+            *((loop.task,) if several else ()),
+            str(loop.trajectories),
+            str(loop.healthy),
+            str(loop.submissions),
+            number(loop.best_score) if loop.best_score is not None else "-",
+            f"{big(loop.tokens_in)}/{big(loop.tokens_out)}",
+        )
+        for loop in report.loops
+    )
+    first = 2 if several else 1
+    yield Table(header=header, rows=rows, numbers=frozenset(range(first, first + 5)))
+
+
+def _failures(report: Report) -> Iterator[Block]:
+    failed = {kind: count for kind, count in report.outcomes.items() if not kind.startswith("done.")}
+    limit = Kind.COMPACTION_LIMIT.value
+    if report.outcomes.get(limit):
+        failed[limit] = report.outcomes[limit]
+    yield Heading(text="What went wrong")
+    if not failed:
+        yield Paragraph(text="Nothing that was recorded.")
+        return
+    by_count = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))
+    yield Items(items=tuple(_failure(report, kind, count) for kind, count in by_count))
+
+
+def _failure(report: Report, kind: str, count: int) -> Item:
+    seen = [trace for trace in report.evidence if trace.kind == kind]
+    return Item(text=f"{kind}, {many(count, 'time')}{_charged(kind)}", places=tuple(map(_place, seen[:PLACES])))
+
+
+def _charged(kind: str) -> str:
+    charges = {Charge.LOOP: "the loop's own", Charge.INFRA: "no loop's fault", Charge.OPERATOR: "yours to mend"}
+    words = charges.get(TABLE[Kind(kind)].charge)
+    return f" ({words})" if words else ""
+
+
+def _place(trace: TraceFact) -> str:
+    who = f"{trace.loop} session {trace.trajectory}" if trace.loop else "the night"
+    where = trace.file
+    if trace.file and trace.end > trace.start:
+        where = f"{trace.file}:{trace.start}-{trace.end}"
+    elif trace.file and trace.start:
+        where = f"{trace.file}:{trace.start}"
+    return ": ".join(part for part in (who, trace.what, where) if part)
+
+
+def _decisions(report: Report) -> Iterator[Block]:
+    yield Heading(text="What was decided, and why")
+    listed = [
+        action for action in report.actions if action.action not in ROUTINE or action.result in {"failed", "refused"}
+    ]
+    if listed:
+        yield Items(items=tuple(Item(text=_decision(action)) for action in listed[-DECISIONS:]))
+    if not report.actions:
+        yield Paragraph(text="Nothing.")
+        return
+    yield Paragraph(text=_left_out(max(0, len(listed) - DECISIONS), len(report.actions) - len(listed)))
+
+
+def _left_out(earlier: int, routine: int) -> str:
+    parts = (
+        f"{many(earlier, 'earlier decision')}" if earlier else "",
+        f"{many(routine, 'routine start or verification', 'routine starts and verifications')}" if routine else "",
+    )
+    rest = " and ".join(part for part in parts if part)
+    return f"Not listed: {rest}; `ralphd journal` has them." if rest else "That is all."
+
+
+def _decision(action: ActionPart) -> str:
+    who = f" {action.loop}" if action.loop else ""
+    result = action.result or "no result recorded"
+    detail = f" ({action.detail})" if action.detail else ""
+    return f"{clock(action.at)[11:16]} {action.by}: {_verb(action.action)}{who}: {action.why}; {result}{detail}"
+
+
+def _verb(action: str) -> str:
+    return "".join(f" {char.lower()}" if char.isupper() else char for char in action).strip()
+
+
+def _unknowns(report: Report) -> Iterator[Block]:
+    yield Heading(text="What is not known")
+    if not report.unknown:
+        yield Paragraph(text="Nothing that matters: every session, verdict and decision has its record.")
+        return
+    yield Items(items=tuple(Item(text=_gap(gap)) for gap in _together(report.unknown)))
+
+
+def _together(gaps: tuple[Unknown, ...]) -> Iterator[Unknown]:
+    """Tell a gap that many loops share once."""
+    for what in dict.fromkeys(gap.what for gap in gaps):
+        alike = [gap for gap in gaps if gap.what == what]
+        if len(alike) > ALIKE:
+            yield replace(alike[0], subject=f"{len(alike)} loops or tasks", count=sum(gap.count for gap in alike))
+        else:
+            yield from alike
+
+
+def _gap(gap: Unknown) -> str:
+    sentence = _GAPS.get(gap.what)
+    return sentence(gap) if sentence else f"{gap.what} {gap.subject}"
+
+
+_GAPS: dict[str, Callable[[Unknown], str]] = {
+    "no_verifier": lambda gap: f"{gap.subject}: whether anything is better; it has no verifier.",
+    "no_base_score": lambda gap: f"{gap.subject}: the score at the start; the verifier gave none.",
+    "flaky": lambda gap: f"{gap.subject}: the score of {many(gap.count, 'tree')}; the verifier gave different answers.",
+    "unjudged": lambda gap: f"{gap.subject}: what {many(gap.count, 'commit')} would score; never verified.",
+    "night_open": lambda _gap: "How the night ends: no end is recorded yet.",
+    "still_running": lambda gap: f"{gap.subject}: how its newest session ends; no end is recorded yet.",
+    "no_end": lambda gap: f"{gap.subject}: how {many(gap.count, 'session')} ended; no end was recorded.",
+    "tokens": lambda gap: f"{gap.subject}: the tokens of {many(gap.count, 'session')}; the agent didn't tell.",
+    "unsettled": lambda gap: f"What came of {many(gap.count, 'decision')}; no result was recorded.",
+    "unreadable": lambda gap: (
+        f"{many(gap.count, 'journal entry', 'journal entries')} could not be read: a newer ralphd?"
+    ),
+}
+
+SECTIONS: tuple[Callable[[Report], Iterator[Block]], ...] = (
+    _headline,
+    _needs_you,
+    _night,
+    _taking,
+    _loops,
+    _failures,
+    _decisions,
+    _unknowns,
+)

@@ -1,0 +1,349 @@
+"""Who asks the scripted model, in which session and turn, and what was each asker told?
+
+A night is many sessions of several loops on one server, so nothing is handed out from a queue: the answer depends on
+the conversation. The real Claude Code CLI (2.1.332) says in every request
+
+* its session: `metadata.user_id` is JSON text with a `session_id` (older versions: `user_..._session_UUID`);
+* where it works: "Primary working directory: DIR" in a message of role `system` beside the prompt
+  (2.1.197: "Working directory: DIR" in the system prompt), and "Current branch: NAME" when that is a git repository;
+* the prompt: the last text block of the first user message, behind reminders of the client's own;
+* a tool's result: a `tool_result` block, its `content` the very text the tool call printed.
+
+The loop is the working directory; sessions are numbered in it as they first appear. A request with as many
+model answers in it as the one before is the same turn again (a retry); any other number is the next turn, and so
+is whatever comes after a compaction, unless the request before it was refused (a prompt too long). Sub-agents share their session's id and are not told apart.
+
+Run it as a program: `python tests/support/model_server.py --scenario FILE --port-file FILE --log FILE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TextIO
+
+if not __package__:  # run as a program: the folder above holds the `support` package
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from support.model_script import SIDE, SUMMARY, Answer, Breakage, Kind, Refusal, Request, Script, from_json
+from support.model_wire import Ended, Reply, error_body, request_id
+
+COMPACTION_MARK = "create a detailed summary"  # in the prompt by which Claude Code asks for one
+DIRECTORY = re.compile(r"[Ww]orking directory: (\S.*)")
+BRANCH = re.compile(r"Current branch: (\S+)")
+SESSION = re.compile(r"session_(?:id\W+)?([0-9a-f-]{36})")
+KEPT_REQUESTS = 2000  # about 40 KB of text each with Claude Code: a night of this size stays under 100 MB
+FORGOTTEN = -1  # answers in a conversation whose earlier part was compacted away: whatever comes is the next turn
+LAST_MESSAGES = 3  # a client may put notes of its own after the compaction prompt
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """How far one session has come."""
+
+    directory: str
+    branch: str
+    session: int
+    answers: int
+    turn: int
+    attempt: int = -1
+    refused: bool = False
+
+
+class Conversations:
+    """Numbers sessions within their working directory, turns within their session, attempts within their turn."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Progress] = {}
+        self._started: collections.Counter[str] = collections.Counter()
+
+    def place(self, request: Request, answers: int) -> Request:
+        """The request with its directory, branch, session, turn and attempt filled in."""
+        asker = _asker(request)
+        known = self._sessions.get(asker)
+        if known is None:
+            known = self._sessions[asker] = self._start(request, answers)
+        if request.kind == "main":
+            _advance(known, answers)
+        elif request.kind == "compact" and not known.refused:
+            known.answers = FORGOTTEN
+        return replace(
+            request,
+            directory=known.directory,
+            branch=known.branch,
+            session=known.session,
+            turn=known.turn,
+            attempt=max(known.attempt, 0),
+        )
+
+    def answered(self, request: Request, answer: Answer) -> None:
+        """Remembers whether a main request was refused: a compaction after that belongs to the same turn."""
+        if request.kind == "main":
+            self._sessions[_asker(request)].refused = isinstance(answer.fault, Refusal)
+
+    def _start(self, request: Request, answers: int) -> Progress:
+        session = self._started[request.directory]
+        self._started[request.directory] += 1
+        return Progress(
+            directory=request.directory, branch=request.branch, session=session, answers=answers, turn=answers
+        )
+
+
+def _asker(request: Request) -> str:
+    return request.session_id or request.directory
+
+
+def _advance(session: Progress, answers: int) -> None:
+    if answers == session.answers:
+        session.attempt += 1
+    else:
+        session.turn, session.attempt, session.answers = session.turn + 1, 0, answers
+
+
+def text_of(value: object) -> str:
+    """All the text in a message, a content block or a list of them, in order."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(text_of, value)))
+    if isinstance(value, Mapping):
+        return "\n".join(filter(None, (text_of(value.get(key)) for key in ("text", "content"))))
+    return ""
+
+
+def understand(number: int, path: str, body: Mapping[str, Any]) -> tuple[Request, int]:
+    """What a request says of itself, and how many answers of the model it carries."""
+    messages: Sequence[Mapping[str, Any]] = body.get("messages") or []
+    answered = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]
+    system = text_of(body.get("system"))
+    told = system + "\n" + text_of([message for message in messages if message.get("role") != "assistant"])
+    users = [message for message in messages if message.get("role") == "user"]
+    request = Request(
+        number=number,
+        path=path,
+        kind=_kind(body, messages),
+        session_id=_first(SESSION, str((body.get("metadata") or {}).get("user_id", ""))),
+        directory=_first(DIRECTORY, told).strip(),
+        branch=_first(BRANCH, told),
+        stream=bool(body.get("stream")),
+        model=str(body.get("model", "scripted")),
+        system=system,
+        prompt=_last_text(users[0]) if users else "",
+        news=text_of(list(messages[answered[-1] + 1 if answered else 0 :])),
+    )
+    return request, len(answered)
+
+
+def _kind(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Kind:
+    if COMPACTION_MARK in text_of(list(messages[-LAST_MESSAGES:])):
+        return "compact"
+    return "main" if body.get("tools") else "side"
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return found[1] if found else ""
+
+
+def _last_text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    return text_of(content[-1]) if isinstance(content, list) and content else text_of(content)
+
+
+class ModelServer(ThreadingHTTPServer):
+    """The scripted model on a loopback port; `serving()` runs it in a thread."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, script: Script, *, port: int = 0, log: TextIO | None = None) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.script, self.log = script, log
+        self.closing = threading.Event()
+        self.requests: collections.deque[Request] = collections.deque(maxlen=KEPT_REQUESTS)
+        self.strangers: collections.deque[str] = collections.deque(maxlen=KEPT_REQUESTS)
+        self._conversations, self._lock, self._asked, self._began = (
+            Conversations(),
+            threading.Lock(),
+            0,
+            time.monotonic(),
+        )
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def contains(self, text: str, *, after: int = 0) -> bool:
+        """Whether a request later than number `after` brought this text (a tool's result, a prompt)."""
+        return any(text in request.news for request in self.seen() if request.number > after)
+
+    def seen(self) -> tuple[Request, ...]:
+        with self._lock:
+            return tuple(self.requests)
+
+    def receive(self, path: str, body: Mapping[str, Any]) -> Request:
+        with self._lock:
+            self._asked += 1
+            request = self._conversations.place(*understand(self._asked, path, body))
+            self.requests.append(request)
+            return request
+
+    def answer(self, request: Request) -> Answer:
+        answer = self._choose(request)
+        with self._lock:
+            self._conversations.answered(request, answer)
+        return answer
+
+    def _choose(self, request: Request) -> Answer:
+        match request.kind:
+            case "main":
+                return self.script.answer(request)
+            case "compact":
+                return SUMMARY
+            case "side":
+                return SIDE
+
+    def note(self, **facts: object) -> None:
+        if self.log:
+            line = json.dumps({"at_s": round(time.monotonic() - self._began, 3), **facts})
+            with self._lock:
+                self.log.write(line + "\n")
+                self.log.flush()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is daily business; anything else is a fault of the server."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: ModelServer
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the class above
+        """Silent: the server keeps its own log."""
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        reply = Reply(self, None, self.server.closing)
+        if self._path().endswith("/models"):
+            model = {
+                "id": "scripted",
+                "type": "model",
+                "display_name": "scripted",
+                "created_at": "2026-01-01T00:00:00Z",
+            }
+            reply.send_json(200, {"data": [model], "has_more": False, "first_id": "scripted", "last_id": "scripted"})
+        else:
+            self._unknown(reply)
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        reply = Reply(self, None, self.server.closing)
+        if self._path().endswith("/count_tokens"):
+            reply.send_json(200, {"input_tokens": max(1, len(raw) // 4)})
+        elif self._path().endswith("/messages"):
+            self._messages(reply, raw)
+        else:
+            self._unknown(reply)
+
+    def _messages(self, reply: Reply, raw: bytes) -> None:
+        try:
+            body = json.loads(raw)
+        except ValueError as why:
+            reply.send_json(400, error_body(Refusal(status=400, message=f"not JSON: {why}"), 0))
+        else:
+            self._answer(self.server.receive(self.path, body))
+
+    def _answer(self, request: Request) -> None:
+        answer = self.server.answer(request)
+        self.server.note(**_facts(request, answer))
+        fault = answer.fault
+        reply = Reply(self, fault if isinstance(fault, Breakage) else None, self.server.closing)
+        try:
+            if isinstance(fault, Refusal):
+                headers = {"request-id": request_id(request.number), **fault.headers}
+                reply.send_json(fault.status, error_body(fault, request.number), headers)
+            elif request.stream:
+                reply.send_stream(request, answer)
+            else:
+                reply.send_whole(request, answer)
+        except (Ended, ConnectionError) as why:
+            self.close_connection = True
+            self.server.note(number=request.number, ended=str(why))
+
+    def _unknown(self, reply: Reply) -> None:
+        self.server.strangers.append(f"{self.command} {self.path}")
+        refusal = Refusal(status=404, message=f"no such path {self.path}")
+        reply.send_json(404, error_body(refusal, 0))
+
+    def _path(self) -> str:
+        return self.path.partition("?")[0]
+
+
+def _facts(request: Request, answer: Answer) -> dict[str, object]:
+    told = {
+        name: getattr(request, name)
+        for name in ("number", "kind", "directory", "session_id", "session", "turn", "attempt")
+    }
+    fault = answer.fault
+    what = f"{fault.status}" if isinstance(fault, Refusal) else f"{fault.how} at {fault.at}" if fault else None
+    return {**told, "stream": request.stream, "fault": what, "calls": [call.name for call in answer.calls]}
+
+
+@contextlib.contextmanager
+def serving(script: Script, *, log: TextIO | None = None) -> Iterator[ModelServer]:
+    """The server, answering in a thread until the block ends."""
+    with ModelServer(script, log=log) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="model server")
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.closing.set()
+            server.shutdown()
+            thread.join()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A scripted model on loopback, speaking the Anthropic Messages API.")
+    parser.add_argument("--scenario", required=True, help="a JSON file; see from_json in model_script.py")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--port-file", help="write the port here once listening")
+    parser.add_argument("--log", help="append one JSON line for each request")
+    options = parser.parse_args()
+    with open(options.scenario, encoding="utf-8") as file:
+        script = from_json(file.read())
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(open(options.log, "a", encoding="utf-8")) if options.log else None
+        server = stack.enter_context(ModelServer(script, port=options.port, log=log))
+        if options.port_file:
+            publish_port(options.port_file, server.server_address[1])
+        print(server.base_url, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever(poll_interval=0.05)
+
+
+def publish_port(path: str, port: int) -> None:
+    """Whole or not at all: a reader never sees half a number."""
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(str(port))
+    os.replace(path + ".new", path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The golden files beside this one are what a person reads. To change them: look at the difference, then copy it over."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support.nights import Night, a_bare_night, a_good_night, a_null_night, commit
+
+from ralphd.core import events, records
+from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.report import report, to_json
+from ralphd.views import markdown, terminal
+from ralphd.views.text import width
+
+GOLDEN = Path(__file__).parent / "golden"
+NIGHTS = {"good": a_good_night, "bare": a_bare_night, "null": a_null_night}
+HOSTILE = "\x1b[2J\x1b]0;owned\x07| `x` <b>@ann</b>\u202e\u200b\n# [a](http://evil)\ud83d 🦊 日本"
+
+
+def told(night):
+    return report(night.entries, 0.0)
+
+
+def hostile_night():
+    night = Night()
+    night.started()
+    night.task(HOSTILE)
+    night.loop("fix-1", task=HOSTILE)
+    night.verdict(1.0, task=HOSTILE)
+    night.verdict(2.0, "fix-1", 1, of=HOSTILE, task=HOSTILE)
+    evidence = (Evidence(what=HOSTILE, file=f"/x/{HOSTILE}", start=1, end=2),)
+    night.ended("fix-1", 1, Kind.EXITED, evidence=evidence)
+    night.say(
+        records.Repaired(outcome=Outcome(kind=Kind.STALE_LOCK, evidence=evidence), what=HOSTILE, ref=HOSTILE),
+        "fix-1",
+        1,
+    )
+    night.say(events.ActionIntended(type=HOSTILE, args={}, why=HOSTILE, by=HOSTILE), HOSTILE)
+    night.say(events.NightEnded(why=HOSTILE))
+    return night
+
+
+@pytest.mark.parametrize("name", NIGHTS)
+def test_the_report_in_a_terminal(name):
+    assert terminal.render_report(told(NIGHTS[name]())) == (GOLDEN / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize("name", NIGHTS)
+def test_the_report_as_markdown(name):
+    assert markdown.render_report(told(NIGHTS[name]())) == (GOLDEN / f"{name}.md").read_text()
+
+
+def test_the_report_as_json():
+    assert to_json(told(a_good_night())) == json.loads((GOLDEN / "good.json").read_text())
+
+
+def test_the_first_line_says_what_is_better_by_how_much_and_which_commit():
+    first = terminal.render_report(told(a_good_night())).splitlines()[0]
+    assert "better by 5, from 7 to 12" in first
+    assert commit(4)[:12] in first
+
+
+def test_a_night_that_improved_nothing_says_so_first():
+    text = terminal.render_report(told(a_null_night()))
+    assert text.startswith("main: nothing got verifiably better")
+    assert "\nspeed: nothing got verifiably better" in text.split("\n\n")[0]
+
+
+def test_without_a_verifier_the_first_word_is_unverified():
+    assert terminal.render_report(told(a_bare_night())).startswith("main: unverified.")
+
+
+def test_a_refused_key_is_one_loud_line_near_the_top():
+    assert (
+        "Needs you: inference.auth, 1 time, in go-1." in terminal.render_report(told(a_bare_night())).splitlines()[:4]
+    )
+
+
+def test_an_empty_night_has_a_report():
+    assert terminal.render_report(report([], 0.0)).startswith("Nothing got better: this night had no task.")
+
+
+@pytest.mark.parametrize("night", [a_good_night, a_bare_night, a_null_night, hostile_night])
+def test_a_terminal_of_80_columns_is_enough_but_for_what_is_copied(night):
+    for line in terminal.render_report(told(night())).splitlines():
+        assert width(line) <= 80 or " " not in line.strip() or line.startswith("    git ")
+
+
+def test_loops_with_the_longest_ids_fit():
+    night = Night()
+    night.started()
+    night.task()
+    night.loop("a" * 40)
+    lines = terminal.render_report(told(night)).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.startswith("a" * 30) for line in lines)
+
+
+def test_nothing_foreign_reaches_the_terminal_as_control():
+    text = terminal.render_report(told(hostile_night()))
+    assert "owned" not in text
+    assert all(char == "\n" or char.isprintable() for char in text)
+    assert not any(line.startswith("# [a]") for line in text.splitlines())
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", None])
+def test_an_encoding_that_lacks_a_letter_gets_a_question_mark(encoding):
+    text = terminal.render_report(told(hostile_night()), encoding=encoding)
+    text.encode(encoding or "ascii")
+    assert "?" in text
+
+
+def test_utf_8_can_always_be_written():
+    terminal.render_report(told(hostile_night())).encode()
+    markdown.render_report(told(hostile_night())).encode()
+
+
+def test_bold_is_asked_for_and_says_nothing_of_its_own():
+    value = told(a_good_night())
+    bold = terminal.render_report(value, bold=True)
+    assert bold.startswith("\x1b[1mmain: better")
+    assert bold.replace("\x1b[1m", "").replace("\x1b[0m", "") == terminal.render_report(value)
+
+
+def test_foreign_text_stays_text_in_markdown():
+    text = markdown.render_report(told(hostile_night()))
+    prose = "\n".join(line for line in text.splitlines() if not line.startswith("  - `"))
+    for markup in (r"(?<!\\)<b", "@ann", r"(?<!\\)\]\(", "http://evil", r"\n# \[a"):
+        assert not re.search(markup, prose)
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in tables}) == 1
+
+
+def test_a_backtick_can_not_leave_its_code():
+    (place,) = {
+        line for line in markdown.render_report(told(hostile_night())).splitlines() if line.startswith("  - ``")
+    }
+    assert place.startswith("  - `` ")
+    assert place.endswith(" ``")
+
+
+def test_a_gap_that_many_loops_share_is_told_once():
+    night = Night()
+    night.started()
+    night.task()
+    for number in range(40):
+        night.ended(f"fix-{number}", 1, tokens=None)
+    text = terminal.render_report(told(night))
+    assert "40 loops or tasks: the tokens of 40 sessions; the agent didn't tell." in " ".join(text.split())
+
+
+def test_times_that_no_calendar_has_are_question_marks():
+    night = Night()
+    night.now = 1e300
+    night.started()
+    assert "began ?" in terminal.render_report(told(night))

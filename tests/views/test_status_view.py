@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from ralphd.views.status import render_status
+
+LOOP = {
+    "id": "fix-1", "task": "main", "pod": "", "state": "running", "generation": 1, "trajectory": 3, "pid": 12, "pane": "%1",
+    "worktree": "/w", "branch": "b", "head": "c", "score": 9.0, "best_score": 12.5, "compactions": 0, "tokens_in": 5,
+    "tokens_out": 6, "last_outcome": "done.next", "quiet_for_s": 75.0, "note": "",
+}  # fmt: skip
+STATUS = {
+    "schema": "ralphd.status/1",
+    "daemon": {"pid": 1, "version": "0.1", "started_at": "2026-11-30T22:00:00Z"},
+    "night": {"id": "2026-11-30-a", "state": "running", "started_at": "2026-11-30T22:00:00Z", "ends_at": None, "width": 2},
+    "loops": [
+        LOOP,
+        {
+            **LOOP, "id": "fix-2", "state": "waiting", "score": None, "best_score": None, "last_outcome": None, "quiet_for_s": None,
+            "note": "inference.quota until 03:00",
+        },
+    ],
+    "fleet": {"running": 1, "paused": 0, "waiting": 1, "verifying": 0, "throughput_per_h": 1.0, "submissions_per_h": 2.5},
+}  # fmt: skip
+
+TEXT = """\
+Night 2026-11-30-a running, since 2026-11-30T22:00:00Z, until stopped.
+1 running, 0 paused, 1 waiting, 0 verifying; 2.5 submissions an hour.
+loop   state    score  best  traj  last outcome  quiet  note
+fix-1  running      9  12.5     3  done.next        1m
+fix-2  waiting      -     -     3  -                 -  inference.quo...
+"""
+
+
+def test_a_line_a_loop_that_fits_the_terminal():
+    assert render_status(STATUS, columns=72) == TEXT
+
+
+def test_there_is_room_for_the_whole_note_in_a_wider_one():
+    assert "inference.quota until 03:00\n" in render_status(STATUS, columns=100)
+
+
+def test_whatever_is_missing_is_a_dash():
+    assert render_status({}).startswith("Night - -, since -, until stopped.")
+    assert "\nx " in render_status({"loops": [{"id": "x"}, 7], "night": 3, "fleet": None})
+
+
+def test_a_note_of_a_hostile_loop_can_not_leave_its_line():
+    status = {**STATUS, "loops": [{**LOOP, "note": "\x1b[2J\nfix-9 running\u202e"}]}
+    text = render_status(status, encoding="ascii")
+    assert "\x1b" not in text
+    assert "\nfix-9" not in text
