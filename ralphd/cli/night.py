@@ -11,7 +11,6 @@ import click
 
 from ralphd.cli import here
 from ralphd.cli.place import Place
-from ralphd.cli.serve import Word, serve, through
 from ralphd.cli.settings import Settings, found_from
 from ralphd.core.errors import UsageError
 
@@ -38,15 +37,12 @@ def start(
     settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
     settings.read()  # a mistake in it is told before anything is made
     where = here.place(make=True)
-    if word >= 0:
-        sys.exit(_serve(where, settings, through(word), with_uncommitted=with_uncommitted))
-    if foreground:
-        sys.exit(_serve(where, settings, Word(write=_show), with_uncommitted=with_uncommitted))
-    sys.exit(launch(where, sys.argv[1:]))
+    if word < 0 and not foreground:
+        sys.exit(launch(where, sys.argv[1:]))
+    from ralphd.cli import serve  # noqa: PLC0415  # the command that only launches must not load the daemon too
 
-
-def _serve(where: Place, settings: Settings, word: Word, *, with_uncommitted: bool) -> int:
-    return serve(where, settings, os.environ, word, with_uncommitted=with_uncommitted)
+    speak = serve.Word(write=_show) if word < 0 else serve.through(word)
+    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted))
 
 
 def launch(where: Place, arguments: list[str]) -> int:

@@ -60,7 +60,7 @@ class Circumstances:
 
 
 def after(streak: Streak, outcome: Outcome, seen: Circumstances, limits: Limits) -> tuple[Streak, Pace]:
-    """Decide what follows ``outcome``. The outcome of the Pace may be another: the fifth quick crash is a crash loop."""
+    """Decide what follows. The Pace may hold another outcome: the fifth quick crash in a row is a crash loop."""
     if outcome.kind in RETRIED_FOR_EVER:
         wait_s = inference_wait_s(streak.attempts, outcome, seen, limits)
         return replace(streak, attempts=streak.attempts + 1), Pace(then=Then.ATTEMPT, wait_s=wait_s, outcome=outcome)
@@ -92,7 +92,7 @@ def _floor_s(outcome: Outcome, now: float) -> float:
 
 
 def _after_noop(streak: Streak, outcome: Outcome, seen: Circumstances) -> tuple[Streak, Pace]:
-    """A pause that grows from the second one on, less what the session itself took."""
+    """Pause longer and longer from the second one on, less what the session itself took."""
     pause_s = min(NOOP_WAIT_MAX_S, 2.0 ** min(streak.noops - 1, 10)) if streak.noops else 0.0
     wait_s = max(0.0, pause_s - seen.seconds)
     return Streak(noops=streak.noops + 1), Pace(then=Then.SESSION, wait_s=wait_s, outcome=outcome)

@@ -1,4 +1,4 @@
-"""How long is an agent's silence borne, and what does it mean when it is over?"""
+"""How long an agent's silence is borne, and what it means when it is over."""
 
 from __future__ import annotations
 

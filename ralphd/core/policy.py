@@ -11,7 +11,7 @@ from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
 from ralphd.core.model import Candidate, Verdict, Verifier, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
-from ralphd.core.state import LoopState, NightState, TaskState
+from ralphd.core.state import Ending, LoopState, NightState, TaskState
 
 LEFT_BY_HANGUP = "hangup"  # a runner's own word when its window was closed under it
 
@@ -137,10 +137,15 @@ def _verify_bases(state: NightState, _present: Present) -> Iterator[Decision]:
 def _verify_claims(state: NightState, _present: Present) -> Iterator[Decision]:
     for loop in state.loops.values():
         task = state.tasks[loop.loop.task]
-        if loop.claim is None or not _worth(state, task, loop.claim.head):
-            continue
-        candidate = _candidate(loop, Head(commit=loop.claim.head, tree=""))
-        yield Decision(action=actions.Verify(candidate=candidate), why="a session claims that the task is done")
+        if loop.claim is not None and _worth(state, task, loop.claim.head):
+            action = actions.Verify(candidate=_left_by(loop, loop.claim))
+            yield Decision(action=action, why="a session claims that the task is done")
+
+
+def _verify_ends(state: NightState, _present: Present) -> Iterator[Decision]:
+    for loop in state.loops.values():
+        if loop.ended is not None and _worth(state, state.tasks[loop.loop.task], loop.ended.head):
+            yield Decision(action=actions.Verify(candidate=_left_by(loop, loop.ended)), why="a session ended with it")
 
 
 def _verify_heads(state: NightState, present: Present) -> Iterator[Decision]:
@@ -181,6 +186,17 @@ def _worth(state: NightState, task: TaskState, commit: str) -> bool:
     return judgeable and bool(commit) and commit != task.task.base and commit not in task.commits
 
 
+def _left_by(loop: LoopState, ending: Ending) -> Candidate:
+    return Candidate(
+        task=loop.loop.task,
+        loop=loop.loop.id,
+        generation=ending.generation,
+        trajectory=ending.trajectory,
+        commit=ending.head,
+        tree="",
+    )
+
+
 def _candidate(loop: LoopState, head: Head) -> Candidate:
     return Candidate(
         task=loop.loop.task,
@@ -201,6 +217,7 @@ RULES = (
     _keep_running,
     _verify_bases,
     _verify_claims,
+    _verify_ends,
     _verify_heads,
     _tell,
 )

@@ -14,8 +14,8 @@ from ralphd.core.outcomes import Kind, Outcome
 
 
 @dataclass(kw_only=True)
-class Claim:
-    """A session said that the whole task is done. ``entry`` is its TrajectoryEnded."""
+class Ending:
+    """What a session left behind, perhaps with the word that the whole task is done. ``entry``: its TrajectoryEnded."""
 
     entry: int
     generation: int
@@ -53,7 +53,8 @@ class LoopState:
     best_commit: str = ""
     submissions: int = 0
     last_verdict: Verdict | None = None
-    claim: Claim | None = None
+    claim: Ending | None = None
+    ended: Ending | None = None  # where the last session left the branch, if it moved
     claims_refuted: int = 0
     refuted: dict[str, str] | None = None  # the newest refuted claim, as slots of a note
     parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
@@ -282,13 +283,9 @@ def _apply_end(loop: LoopState, entry: Entry, ended: records.TrajectoryEnded) ->
     loop.usage = add_usage(loop.usage, ended.usage)
     loop.usage_now = records.Usage()
     loop.quiet_for_s = 0.0
-    if ended.claims_done:
-        loop.claim = Claim(
-            entry=entry.id,
-            generation=entry.generation,
-            trajectory=entry.trajectory,
-            head=ended.head_after,
-        )
+    left = Ending(entry=entry.id, generation=entry.generation, trajectory=entry.trajectory, head=ended.head_after)
+    loop.claim = left if ended.claims_done else loop.claim
+    loop.ended = left if ended.head_after != ended.head_before else loop.ended
 
 
 def add_usage(a: records.Usage, b: records.Usage) -> records.Usage:

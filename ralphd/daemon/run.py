@@ -16,6 +16,7 @@ from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
 
 PASS_S = 1.0
+STARTING_PASS_S = 0.1  # until the loops run somebody waits for them
 # 512 loops start in some 15 s; a start that takes longer than this is told as it stands.
 READY_PATIENCE_S = 60.0
 
@@ -54,7 +55,7 @@ class Daemon:
             if message is not None:
                 self._safely(lambda message=message: self._handle(message))  # type: ignore[misc]  # bound now
             if clock.monotonic() >= next_pass:
-                next_pass = clock.monotonic() + PASS_S
+                next_pass = clock.monotonic() + (PASS_S if self.is_ready else STARTING_PASS_S)
                 self._safely(self._pass)
 
     def _next(self, wait_s: float) -> Message | None:

@@ -81,6 +81,9 @@ class Night:
     def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
         """Record a verdict, its trouble if any, and the end of its intent, in one commit."""
         self.doer.queue.finished(intent)
+        if self.state.skip_verification and verdict.kind is Kind.VERIFY_FAILED:
+            self.settled(Settled(intent=intent, result="superseded", detail="the night ends now"))
+            return
         where = (candidate.loop, candidate.generation, candidate.trajectory)
         given = events.VerdictGiven(verdict=verdict, submission=self._submission(candidate, verdict))
         bodies: list[events.Body] = [given]

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -87,25 +87,40 @@ class NightRepository:
         return cls(at), start
 
     def add_worktree(self, path: str, branch: str, base: str) -> Linked:
-        """Tie ``path`` to ``branch`` (made at ``base`` unless it exists). Does nothing where that is so already.
+        """Tie one worktree, as `add_worktrees` does."""
+        return self.add_worktrees([(path, branch)], base)[0]
+
+    def add_worktrees(self, wanted: Sequence[tuple[str, str]], base: str) -> tuple[Linked, ...]:
+        """Tie each path to its branch (made at ``base`` unless it exists). Does nothing where that is so already.
 
         Converges from any mixture of leftovers. A folder that isn't this worktree is moved aside, never removed.
         """
-        if not is_branch(branch):
-            raise UsageError(f"{branch!r} is no branch of a loop: ralphd/<night>/<loop>, ids of a-z, 0-9 and -")
+        for _, branch in wanted:
+            if not is_branch(branch):
+                raise UsageError(f"{branch!r} is no branch of a loop: ralphd/<night>/<loop>, ids of a-z, 0-9 and -")
         with self._locked():
-            head = self._git.answer("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
-            if head is None:
-                self._git("update-ref", "--no-deref", f"refs/heads/{branch}", base)
-            files = link_files(self.git_dir, path, branch)
-            if not os.path.islink(path) and all(_holds(*file) for file in files[1:]):
-                return Linked(worktree=path, branch=branch, head=head or base, moved_aside="")
-            aside = _move_aside(path)
-            shutil.rmtree(admin_folder(self.git_dir, branch), ignore_errors=True)  # an index of files that are gone
-            for name, text in files:
-                os.makedirs(os.path.dirname(name), exist_ok=True)
-                _replace(name, text)
-        return Linked(worktree=path, branch=branch, head=head or base, moved_aside=aside)
+            heads = self._make_branches([branch for _, branch in wanted], base)
+            return tuple(self._tie(path, branch, heads[branch]) for path, branch in wanted)
+
+    def _make_branches(self, branches: Sequence[str], base: str) -> dict[str, str]:
+        refs = [f"refs/heads/{branch}" for branch in branches]
+        listed = self._git.text("for-each-ref", "--format=%(refname) %(objectname)", *refs)
+        heads = dict(line.split(" ") for line in listed.splitlines())
+        made = "".join(f"create {ref} {base}\n" for ref in refs if ref not in heads)
+        if made:
+            self._git("update-ref", "--no-deref", "--stdin", stdin=made.encode())
+        return {branch: heads.get(ref, base) for branch, ref in zip(branches, refs, strict=True)}
+
+    def _tie(self, path: str, branch: str, head: str) -> Linked:
+        files = link_files(self.git_dir, path, branch)
+        if not os.path.islink(path) and all(_holds(*file) for file in files[1:]):
+            return Linked(worktree=path, branch=branch, head=head, moved_aside="")
+        aside = _move_aside(path)
+        shutil.rmtree(admin_folder(self.git_dir, branch), ignore_errors=True)  # an index of files that are gone
+        for name, text in files:
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+            _replace(name, text)
+        return Linked(worktree=path, branch=branch, head=head, moved_aside=aside)
 
     def heads(self, prefix: str) -> dict[str, Tip]:
         """Return the tips of all branches below ``prefix`` (``ralphd/<night>/``) by their names, in one git."""
@@ -154,11 +169,6 @@ class NightRepository:
             path = os.path.join(self.git_dir, name)
             found.update({os.path.relpath(file, self.git_dir): _digest(file) for file in _files(path)})
         return found
-
-    def prune_worktree(self, branch: str) -> None:
-        """Forget a worktree whose folder is gone; its branch stays."""
-        with self._locked():
-            shutil.rmtree(admin_folder(self.git_dir, branch), ignore_errors=True)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

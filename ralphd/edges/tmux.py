@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ralphd.core.errors import TmuxError, UsageError
 from ralphd.edges import tmux_call, tmux_script
-from ralphd.edges.processes import Identity, signal_if_same
+from ralphd.edges.processes import Identity, identity, signal_if_same
 from ralphd.edges.tmux_script import SESSION
 from ralphd.edges.tmux_socket import peer_pid
 
@@ -99,7 +99,9 @@ class Tmux:
 
     def server_pid(self) -> int | None:
         """Ask the kernel who listens on the socket: known even while the server hangs. None: no server."""
-        return peer_pid(self.socket)
+        pid = peer_pid(self.socket)
+        # A pane's child that was just forked holds a dead server's socket open for a moment more.
+        return pid if pid is not None and identity(pid) else None
 
     def alive(self) -> bool:
         """Whether something listens; a hung server is alive, and ``panes`` says that it doesn't answer."""
@@ -185,12 +187,11 @@ class Tmux:
         return [Client(pid=int(pid), tty=tty, window_name=name) for pid, tty, name in rows]
 
     def attach_argv(self, window: str | None = None) -> list[str]:
-        """Say what to exec to look at a window (or at the session); works inside another tmux too."""
+        """Say what to exec to look at a window or the session; it works inside another tmux too, not in this one."""
         if window is not None:
             tmux_script.refuse_bad_names([window])
         target = f"={SESSION}:={window}" if window else f"={SESSION}"
-        unset = ["/usr/bin/env", "-u", "TMUX", "-u", "TMUX_PANE"]
-        return [*unset, self._program(), "-f", "/dev/null", "-S", self.socket, "attach-session", "-t", target]
+        return [self._program(), "-f", "/dev/null", "-S", self.socket, "attach-session", "-t", target]
 
     # ------------------------------------------------------------------ how tmux is called
 

@@ -1,4 +1,4 @@
-"""What happens in one process of an agent CLI, from its start to its end?"""
+"""What happens in one process of an agent CLI, from its start to its end."""
 
 from __future__ import annotations
 
@@ -130,6 +130,7 @@ class Attempt:
         self.seconds = time.monotonic() - self._started
         self._drain()
         self._end_leftovers()
+        session.close()
         return Exit.of(ears.exits.pop(session.pid))
 
     def facts(self, cli: str, end: Exit, *, head_moved: bool, files_changed: bool | None) -> Facts:
@@ -194,7 +195,6 @@ class Attempt:
                 left -= len(data)
         for start, end, line in self._lines.close():
             self._read(start, end, line)
-        self._session.close()
 
     # Looking.
 

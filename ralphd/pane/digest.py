@@ -1,8 +1,9 @@
-"""What does a person read in the pane while an agent works: short sentences, one line each, nothing that bites."""
+"""What a person reads in the pane while an agent works: short sentences, one line each, nothing that bites."""
 
 from __future__ import annotations
 
 import os
+import select
 import time
 
 from ralphd.core.signals import Asked, Began, Called, Compacted, Failed, Resulted, Retrying, Returned, Said, Unread
@@ -110,7 +111,7 @@ def sentence(signal: Signal) -> str:
         case Returned(text=text, is_error=is_error):
             return f"  -> {'error: ' if is_error else ''}{first_and_last(text) or '(no output)'}"
         case Began(model=model, version=version):
-            return " ".join(("begins", model, version)).rstrip()
+            return f"begins {model} {version}".rstrip()
         case Compacted(tokens_before=before, tokens_after=later):
             return f"context compacted ({before or '?'} -> {later or '?'} tokens)"
         case Retrying(status=status, error=error, delay_s=delay_s):
@@ -139,12 +140,23 @@ class Screen:
         if self._missed:
             line = f"({self._missed} lines not shown: the terminal was busy)\r\n".encode() + line
         try:
-            os.write(self._fd, line)
+            if self._fd == self._shared:
+                self._write_if_there_is_room(line)
+            else:
+                os.write(self._fd, line)
             self._missed = 0
         except BlockingIOError:
             self._missed += 1
         except OSError:
             self._missed = 0  # the terminal is gone; the loop is not
+
+    def _write_if_there_is_room(self, line: bytes) -> None:
+        """Write to a description that others share, whose mode is not ours to change."""
+        room = select.poll()
+        room.register(self._fd, select.POLLOUT)
+        if not room.poll(0):
+            raise BlockingIOError
+        os.write(self._fd, line)
 
     def width(self) -> int:
         try:
@@ -155,11 +167,8 @@ class Screen:
 
 def _reopened(fd: int) -> int:
     """Open the terminal anew: non-blocking mode set on the shared description would hit others who write there."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        return os.open(f"/proc/self/fd/{fd}", flags)
     except OSError:
-        try:
-            os.set_blocking(fd, False)  # a socket can't be opened by name
-        except OSError:
-            pass
-        return fd
+        return fd  # a socket can't be opened by name

@@ -1,4 +1,4 @@
-"""How does a runner read and write small files that an agent of the same user may have tampered with?"""
+"""How a runner reads and writes small files that an agent of the same user may have tampered with."""
 
 from __future__ import annotations
 
@@ -51,16 +51,22 @@ def _read_up_to(fd: int, count: int) -> bytes:
 def replace_whole(path: str, data: bytes) -> None:
     """Put ``data`` at ``path`` at once: a reader sees the old file or the new one, never a half."""
     temporary = f"{path}.new"
-    try:
-        os.unlink(temporary)
-    except FileNotFoundError:
-        pass
+    forget(temporary)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
     try:
         write_all(fd, data)
     finally:
         os.close(fd)
     os.rename(temporary, path)
+
+
+def forget(path: str, *, dir_fd: int | None = None) -> bool:
+    """Remove a file if it is there and can be; say whether it was."""
+    try:
+        os.unlink(path, dir_fd=dir_fd)
+    except OSError:
+        return False
+    return True
 
 
 def write_all(fd: int, data: bytes) -> None:

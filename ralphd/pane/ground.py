@@ -1,4 +1,4 @@
-"""Is the loop's worktree fit for a session, and what did a session change there?"""
+"""Whether the loop's worktree is fit for a session, and what a session changed there."""
 
 from __future__ import annotations
 

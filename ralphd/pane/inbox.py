@@ -1,4 +1,4 @@
-"""What do the daemon and the person want of this loop: the assignment, the newest order, the notes."""
+"""What the daemon and the person want of this loop: the assignment, the newest order, the notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a loop do, turn by turn, until it is told to stop?"""
+"""What a loop does, turn by turn, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ralphd.agents import Turn, adapter
 from ralphd.core import pacing
 from ralphd.core.classify import classify
 from ralphd.core.exchange import Want
-from ralphd.core.facts import EndedBy, Facts
+from ralphd.core.facts import Facts
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.pacing import Circumstances, Streak, Then
 from ralphd.core.reading import Reading
@@ -102,7 +102,7 @@ class Loop:
         while self._may_go_on():
             try:
                 self._turn()
-            except Exception as error:  # the loop boundary: whatever broke costs this turn, not the loop
+            except Exception as error:  # noqa: BLE001  # the loop boundary: what broke costs this turn, not the loop
                 self._stumbled(error)
         leftovers = self._end_everything()
         self._record(RunnerStopped(why=self._pane.wishes.why, leftovers=leftovers))

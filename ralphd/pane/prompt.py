@@ -1,4 +1,4 @@
-"""What exactly does an agent read on its stdin at the start of a session?"""
+"""What exactly an agent reads on its stdin at the start of a session."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Where do the raw bytes of a trajectory go, and how much of an endless stream is kept?"""
+"""Where the raw bytes of a trajectory go, and how much of an endless stream is kept."""
 
 from __future__ import annotations
 
 import os
 
-from ralphd.pane.files import SAFE, write_all
+from ralphd.pane.files import SAFE, forget, write_all
 
 PIECE_BYTES = 64 << 20
 NEWEST_PIECES = 3  # with the first one: 256 MiB a trajectory at most, its beginning and its end
@@ -64,18 +64,12 @@ class RawLog:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        self._remove(self._name_of(piece))
+        forget(self._name_of(piece), dir_fd=self._folder)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | SAFE
         self._fd = os.open(self._name_of(piece), flags, 0o600, dir_fd=self._folder)
         self._piece = piece
         if piece - NEWEST_PIECES > 0:
-            self._remove(self._name_of(piece - NEWEST_PIECES))
+            forget(self._name_of(piece - NEWEST_PIECES), dir_fd=self._folder)
 
     def _name_of(self, piece: int) -> str:
         return f"{self._name}.{piece}" if piece else self._name
-
-    def _remove(self, name: str) -> None:
-        try:
-            os.unlink(name, dir_fd=self._folder)
-        except FileNotFoundError:
-            pass

@@ -1,4 +1,4 @@
-"""How do a runner's records reach the disk, once each, whatever happens to the disk, the runner or the file?"""
+"""How a runner's records reach the disk, once each, whatever happens to the disk, the runner or the file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 
 from ralphd.core.codec import dump
-from ralphd.pane.files import SAFE, NotPlain, open_regular, write_all
+from ralphd.pane.files import SAFE, NotPlain, forget, open_regular, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ class Recorder:
     """Appends lines to records.jsonl; ``seq`` grows by one.
 
     The file is in reach of the agent: when lines that are not ours appear, or the file is cut, taken away or replaced,
-    our own lines go on in a new file of that name (readers take each number once). A full disk delays records, it loses none: they wait in memory, in order. ``trouble`` says why.
+    our own lines go on in a new file of that name (readers take each number once). A full disk delays records, it
+    loses none: they wait in memory, in order. ``trouble`` says why.
     """
 
     def __init__(self, folder: str) -> None:
@@ -80,7 +81,7 @@ class Recorder:
                 count = os.write(self._fd, self._waiting[0])
             except OSError as error:
                 self.trouble = error.strerror or str(error)
-                if not _forget(os.path.join(self._folder, RESERVE)):
+                if not forget(os.path.join(self._folder, RESERVE)):
                     del self._waiting[WAITING_LIMIT:]
                     return
                 continue
@@ -160,7 +161,7 @@ class Recorder:
         """Write our own part (the descriptor still holds it) to a new file, which makes readers begin again."""
         draft = f"{self._path}.new"
         try:
-            _forget(draft)
+            forget(draft)
             fd = os.open(draft, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
             offset = 0
             while piece := os.pread(self._fd, min(1 << 16, self._size - offset), offset):
@@ -182,7 +183,7 @@ class Recorder:
         try:
             os.posix_fallocate(fd, 0, RESERVE_BYTES)
         except OSError:
-            _forget(path)
+            forget(path)
         finally:
             os.close(fd)
 
@@ -201,14 +202,6 @@ def _shorter(value: object, limit: int) -> object:
     if isinstance(value, list):
         return [_shorter(item, limit) for item in value[: limit // 10]]
     return value[:limit] if isinstance(value, str) else value
-
-
-def _forget(path: str) -> bool:
-    try:
-        os.unlink(path)
-    except OSError:
-        return False
-    return True
 
 
 def _remember(past: Past, line: bytes) -> bool:

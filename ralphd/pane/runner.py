@@ -10,40 +10,29 @@ import sys
 if __name__ == "__main__":
     sys.path.insert(0, __file__.rsplit("/", 3)[0])
 
+import ralphd.pane.lean  # before the first record is defined
 
-def _without_inspect() -> None:
-    """Import dataclasses with a stand-in for ``inspect``: used for missing docstrings only, and it costs 1.4 MiB."""
-    if "inspect" in sys.modules or "dataclasses" in sys.modules:
-        return
-    sys.modules["inspect"] = stand_in = type(sys)("inspect")
-    stand_in.signature = lambda _cls: ""  # type: ignore[attr-defined]  # what a record's docstring would show
-    import dataclasses  # noqa: F401, PLC0415  # that is the point
+# isort: split
+import fcntl
+import json
+import os
+import time
 
-    del sys.modules["inspect"]
-
-
-_without_inspect()
-
-import fcntl  # noqa: E402  # all that follows must find dataclasses loaded
-import json  # noqa: E402
-import os  # noqa: E402
-import time  # noqa: E402
-
-import ralphd  # noqa: E402
-from ralphd.core.codec import dump  # noqa: E402
-from ralphd.core.exchange import RunnerIdentity  # noqa: E402
-from ralphd.core.records import RunnerStarted  # noqa: E402
-from ralphd.pane.attempt import Pane  # noqa: E402
-from ralphd.pane.calls import CallWatch  # noqa: E402
-from ralphd.pane.digest import Digest, Screen  # noqa: E402
-from ralphd.pane.ears import Ears  # noqa: E402
-from ralphd.pane.files import SAFE, replace_whole  # noqa: E402
-from ralphd.pane.inbox import Inbox  # noqa: E402
-from ralphd.pane.limits import Limits  # noqa: E402
-from ralphd.pane.loop import Loop  # noqa: E402
-from ralphd.pane.procs import become_subreaper, boot_id, read  # noqa: E402
-from ralphd.pane.recorder import Recorder  # noqa: E402
-from ralphd.pane.wishes import Wishes  # noqa: E402
+import ralphd
+from ralphd.core.codec import dump
+from ralphd.core.exchange import RunnerIdentity
+from ralphd.core.records import RunnerStarted
+from ralphd.pane.attempt import Pane
+from ralphd.pane.calls import CallWatch
+from ralphd.pane.digest import Digest, Screen
+from ralphd.pane.ears import Ears
+from ralphd.pane.files import SAFE, replace_whole
+from ralphd.pane.inbox import Inbox
+from ralphd.pane.limits import Limits
+from ralphd.pane.loop import Loop
+from ralphd.pane.procs import become_subreaper, boot_id, read
+from ralphd.pane.recorder import Recorder
+from ralphd.pane.wishes import Wishes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How is one process of an agent CLI started, and how does it end?"""
+"""How one process of an agent CLI is started, and how it ends."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Does the process tree of a silent agent still do something?"""
+"""Whether the process tree of a silent agent still does something."""
 
 from __future__ import annotations
 
-from ralphd.pane.procs import TICKS_PER_S, forest, slurp
+from ralphd.pane.procs import TICKS_PER_S, slurp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

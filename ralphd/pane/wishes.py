@@ -1,4 +1,4 @@
-"""What is wanted of this loop right now, by orders, by signals and by a person's Ctrl-C?"""
+"""What is wanted of this loop right now, by orders, by signals and by a person's Ctrl-C."""
 
 from __future__ import annotations
 

@@ -100,7 +100,9 @@ def test_a_compaction_counts_when_it_is_done():
     failed = {"type": "system", "subtype": "status", "status": None, "compact_result": "failed", "compact_error": "x"}
     begun = {"type": "system", "subtype": "status", "status": "compacting"}
     done = {"type": "system", "subtype": "compact_boundary", "compact_metadata": {"pre_tokens": 7, "post_tokens": 3}}
-    assert [type(s) for s in read(begun, failed)] == [Retrying]
+    (excused,) = read(begun, failed)
+    assert isinstance(excused, Retrying)
+    assert excused.delay_s > 300
     compacted = read(done)[0]
     assert isinstance(compacted, Compacted)
     assert (compacted.tokens_before, compacted.tokens_after) == (7, 3)
@@ -256,3 +258,27 @@ def test_a_session_that_is_gone_asks_for_a_fresh_one():
     event = {"type": "result", "subtype": "error_during_execution", "is_error": True}
     gone = facts("claude", lines({**event, "errors": ["No conversation found with session ID: 9"]}), exit_code=1)
     assert classify(gone).detail["fresh"] is True
+
+
+def test_a_call_that_takes_its_time_is_no_silent_stream():
+    """The block and the message that hold a call end after it began."""
+    ends = [
+        {"type": "stream_event", "event": {"type": kind}}
+        for kind in ("content_block_stop", "message_delta", "message_stop")
+    ]
+    assert type(read(assistant(CALL), *ends)[-1]) is Called
+
+
+def test_one_failure_is_told_once_unless_its_result_tells_more_or_answers_came_between():
+    trouble = synthetic("API Error: 529", error="server_error", api_error_status=529, is_api_error_message=True)
+    wall = result(is_error=True, result="API Error: 529", api_error_status=529, terminal_reason="api_error")
+
+    def failures(*events):
+        return [s for s in read(*events) if isinstance(s, Failed)]
+
+    assert len(failures(trouble, wall)) == 1
+    assert len(failures(wall)) == 1
+    assert len(failures(trouble, {**wall, "terminal_reason": "prompt_too_long"})) == 2
+    late = assistant(TEXT, parent_tool_use_id="t1")
+    assert len(failures(trouble, late, wall)) == 2
+    assert reading("claude", lines(trouble, late, wall)).failed.status == 529

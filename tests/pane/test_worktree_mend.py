@@ -180,6 +180,15 @@ def test_detached_elsewhere_is_saved_and_put_back(place: Place, tip: str, tree: 
     assert (tree / "src" / "a.py").read_text() == "a = 2\n"
 
 
+def test_unsaved_changes_that_are_in_nobodys_way_stay(place: Place, tip: str, tree: Path) -> None:
+    git(tree, "checkout", "-q", "--detach", "HEAD~1")
+    (tree / "src" / "a.py").write_text("unsaved")
+    (done,) = mended(place, tip)
+    assert head(tree) == tip
+    assert git(tree, "status", "--porcelain") == "M src/a.py".rjust(11)
+    assert git(tree, "show", f"{done.rescue}:src/a.py") == "unsaved"
+
+
 def test_a_deleted_branch_comes_back(place: Place, tip: str, tree: Path) -> None:
     (tree / "unsaved").write_text("unsaved")
     git(tree, "update-ref", "-d", f"refs/heads/{BRANCH}")

@@ -14,14 +14,18 @@ from ralphd.core import codec
 from ralphd.core.exchange import Assignment, Limits, Order, Want
 
 RUNNER = Path(__file__).resolve().parents[2] / "ralphd" / "pane" / "runner.py"
-DEADLINE_S = 10.0  # generous: nothing here waits for it unless something is broken
+DEADLINE_S = 60.0  # generous: nothing here waits for it unless something is broken
 
 PATIENT = {"quiet_s": 600.0, "stream_s": 600.0, "result_grace_s": 600.0, "backoff_min_s": 0.01, "backoff_max_s": 0.05}
 
 
 def git(*args: str, cwd: Path) -> str:
     env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    env |= {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "t"), ("EMAIL", "t@t"))}
+    env |= {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "t"), ("EMAIL", "t@t"))
+    }
     return subprocess.run(["git", *args], cwd=cwd, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -53,12 +57,29 @@ class PaneLoop:
         self.preamble = self.folder / "preamble.md"
         self.preamble.write_text("You are one of many.")
         env = {"PATH": os.environ["PATH"], "HOME": str(root), "ROOT": str(root)}
-        env |= {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@t", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@t"}
+        env |= {
+            "GIT_AUTHOR_NAME": "t",
+            "GIT_AUTHOR_EMAIL": "t@t",
+            "GIT_COMMITTER_NAME": "t",
+            "GIT_COMMITTER_EMAIL": "t@t",
+        }
         values = {
-            "night": "n1", "loop": "one", "generation": 1, "task": "main", "cli": cli, "program": str(self.agent),
-            "env": env | more.pop("env", {}), "folder": str(self.folder), "worktree": str(self.worktree),
-            "night_repository": str(self.bare), "branch": "ralphd/n1/one", "base": self.base, "prompt": str(self.prompt),
-            "preamble": str(self.preamble), "nonce": os.urandom(8).hex(), "limits": Limits(**{**PATIENT, **(limits or {})}),
+            "night": "n1",
+            "loop": "one",
+            "generation": 1,
+            "task": "main",
+            "cli": cli,
+            "program": str(self.agent),
+            "env": env | more.pop("env", {}),
+            "folder": str(self.folder),
+            "worktree": str(self.worktree),
+            "night_repository": str(self.bare),
+            "branch": "ralphd/n1/one",
+            "base": self.base,
+            "prompt": str(self.prompt),
+            "preamble": str(self.preamble),
+            "nonce": os.urandom(8).hex(),
+            "limits": Limits(**{**PATIENT, **(limits or {})}),
         }
         self.assignment = Assignment(**{**values, **more})
         self.assign(self.assignment)
@@ -132,7 +153,9 @@ class PaneLoop:
 
     def wait_for(self, kind: str, count: int = 1) -> list[dict]:
         """Return the bodies of that kind once there are so many."""
-        return until(lambda: len(found := self.bodies(kind)) >= count and found, f"{count} {kind}: {self.text()[-2000:]}")
+        return until(
+            lambda: len(found := self.bodies(kind)) >= count and found, f"{count} {kind}: {self.text()[-2000:]}"
+        )
 
     def outcomes(self) -> list[str]:
         return [body["outcome"]["kind"] for body in self.bodies("TrajectoryEnded")]
