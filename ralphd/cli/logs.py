@@ -179,9 +179,9 @@ def _printer(folder: str, *, raw: bool, stderr: bool) -> Callable[[bytes], None]
 
 
 def _copy(chunk: bytes) -> None:
-    stream = click.get_binary_stream("stdout")
-    stream.write(chunk)
-    stream.flush()
+    if sys.stdout is not None:
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
 
 
 def _escaping() -> Callable[[bytes], None]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import click
 
-from ralphd.views.text import clean
+from ralphd.views.text import lines
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -23,12 +23,16 @@ def be_lenient() -> None:
 
 def say(text: str) -> None:
     """Print one line; foreign words in it can't move the cursor."""
-    click.echo(clean(text))
+    click.echo(_harmless(text))
 
 
 def hint(text: str) -> None:
     """Print one line on stderr, where it doesn't disturb what is piped on."""
-    click.echo(clean(text), err=True)
+    click.echo(_harmless(text), err=True)
+
+
+def _harmless(text: str) -> str:
+    return " ".join(lines(text)).rstrip()
 
 
 def data(value: object) -> None:
