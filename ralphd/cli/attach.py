@@ -20,7 +20,10 @@ from ralphd.views.text import clean
 @click.argument("loop", required=False, default="")
 @JSON
 def attach(loop: str, *, as_json: bool) -> None:
-    """Look into a loop's pane (or choose one from a list); detaching with Ctrl-b d changes nothing."""
+    """Look into a loop's pane, or choose one from a list.
+
+    Detaching with Ctrl-b d changes nothing. Without a terminal the list is printed.
+    """
     where = here.place()
     tmux = Tmux(socket_path(where.state, os.environ), environ=os.environ)
     windows = _windows(where, tmux)

@@ -30,7 +30,10 @@ STDERR_TAIL_BYTES = 8 << 10  # what the runner keeps of it
 @click.option("--stderr", "stderr", metavar="FILE", default="", help="What it wrote there.")
 @JSON
 def classify(log: str, cli: str, code: int | None, number: int | None, stderr: str, *, as_json: bool) -> None:
-    """Say which outcome an agent's log (- for stdin) tells of, and by what evidence."""
+    """Say which outcome an agent's log tells of, and why.
+
+    LOG is a file of its output, - for stdin.
+    """
     if code is not None and number is not None:
         raise UsageError("--exit and --signal exclude each other: a process ends one way")
     tells, reading = adapter(cli).TELLS, _read(log, cli)

@@ -55,7 +55,10 @@ class Show:
 @click.command()
 @click.option("--seconds", type=click.IntRange(5, 86_400), default=60, show_default=True, help="How long it runs.")
 def demo(*, seconds: int) -> None:
-    """Run a real small night with the built-in agent, which needs no key, and print its report."""
+    """Run a real small night that needs no key.
+
+    Four loops of the built-in agent search for a short tour; at the end their report is printed.
+    """
     show = Show(folder=os.path.realpath(tempfile.mkdtemp(prefix="ralphd-demo-")), seconds=seconds)
     build(show.repository)
     out.say(f"Four loops look for the shortest tour of 52 cities, for {seconds} s. All of it is in {show.folder}.")

@@ -63,7 +63,10 @@ class Patient:
 @click.option("--config", "config", metavar="FILE", default="", help="Use this ralphd.toml.")
 @JSON
 def doctor(config: str, *, as_json: bool) -> None:
-    """Check this machine and this repository: what a night needs, and the way out where something is missing."""
+    """Check whether a night could start and live here.
+
+    One line a check: ok, warn or fail, with the way out. The exit status is 1 when one fails.
+    """
     findings = [_safely(check, _patient(config)) for check in CHECKS]
     failed = any(finding.level is Level.FAIL for finding in findings)
     if as_json:

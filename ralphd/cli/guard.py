@@ -20,9 +20,9 @@ GREEDY = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # w
 @click.option("--config", "config", metavar="FILE", default="", help="Take the limits from this ralphd.toml.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def guard(seconds: float | None, memory: str | None, config: str, command: tuple[str, ...]) -> None:
-    """Run a command under the limits of a tool call: ralphd guard -- make test.
+    """Run a command under the limits of a tool call.
 
-    Its output and exit status are its own; past a limit it is ended with all it started, and the status is 124 (time)
+    For example: ralphd guard -- make test. Its output and exit status are its own; past a limit it is ended with all it started, and the status is 124 (time)
     or 137 (memory).
     """
     limits = settings.found_from(os.getcwd(), config).read().limits

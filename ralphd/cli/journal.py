@@ -40,9 +40,9 @@ class Book:
 @click.option("--loop", metavar="LOOP", default="", help="Of this loop only.")
 @JSON
 def journal(what: str, night: str, loop: str, *, as_json: bool) -> None:
-    """List what happened in a night: outcomes (if nothing is named), actions, verdicts, or all entries.
+    """List the outcomes, actions or verdicts of a night.
 
-    With --json one object a line.
+    Outcomes if nothing is named; entries are all there is. With --json one object a line.
     """
     with _open(night, loop) as book:
         tell, show = KINDS[what]

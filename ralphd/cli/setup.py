@@ -84,7 +84,7 @@ class Guess:
 @click.command()
 @JSON
 def init(*, as_json: bool) -> None:
-    """Write ralphd.toml and PROMPT.md for this repository, where they are missing."""
+    """Write ralphd.toml and PROMPT.md where they are missing."""
     top = describe_repo(os.getcwd()).toplevel
     guess = guess_verifier(top)
     texts = {"ralphd.toml": settings(guess), "PROMPT.md": prompt(guess)}

@@ -49,7 +49,10 @@ def restart(loops: tuple[str, ...], *, clean: bool, as_json: bool) -> None:
 @click.option("--now", is_flag=True, help="Don't wait for verdicts of the last commits.")
 @JSON
 def stop(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
-    """End loops, or the whole night: sessions are ended, last commits verified, results brought over."""
+    """End the night, or only the loops that are named.
+
+    Sessions are ended, last commits verified, results brought over into the repository.
+    """
     if loops:
         _steer("stop", loops, "stopping", as_json=as_json, now=now)
         return
