@@ -22,7 +22,8 @@ GREEDY = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # w
 def guard(seconds: float | None, memory: str | None, config: str, command: tuple[str, ...]) -> None:
     """Run a command under the limits of a tool call.
 
-    For example: ralphd guard -- make test. Its output and exit status are its own; past a limit it is ended with all it started, and the status is 124 (time)
+    For example: ralphd guard -- make test. Its output and exit status are its own;
+    past a limit it is ended with all it started, and the status is 124 (time)
     or 137 (memory).
     """
     limits = settings.found_from(os.getcwd(), config).read().limits

@@ -10,8 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from ralphd.edges.tmux_socket import peer_pid, socket_path
 from support.repositories import ENV, commit, git
+
+from ralphd.edges.tmux_socket import peer_pid, socket_path
 
 DEADLINE_S = 60.0  # generous: nothing waits for it unless something is broken
 NAMES_OF_OURS = ("RALPHD_", "TMUX", "XDG_STATE_HOME")
@@ -86,7 +87,9 @@ class LiveNight:
         self.env = {name: value for name, value in ENV.items() if not name.startswith(NAMES_OF_OURS)}
         self.env |= {"RALPHD_STATE": str(self.state), "HOME": str(root)}
 
-    def ralphd(self, *args: str, cwd: Path | None = None, env: dict[str, str] | None = None, **more) -> subprocess.CompletedProcess[str]:
+    def ralphd(
+        self, *args: str, cwd: Path | None = None, env: dict[str, str] | None = None, **more
+    ) -> subprocess.CompletedProcess[str]:
         more = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 120, **more}
         argv = [sys.executable, "-m", "ralphd", *args]
         return subprocess.run(argv, cwd=cwd or self.repo, env={**self.env, **(env or {})}, check=False, **more)
@@ -130,7 +133,11 @@ class LiveNight:
         found = [] if (server := self.tmux_pid()) is None else [server]
         for name in os.listdir("/proc"):
             try:
-                if name.isdigit() and int(name) != os.getpid() and b") Z" not in Path(f"/proc/{name}/stat").read_bytes():
+                if (
+                    name.isdigit()
+                    and int(name) != os.getpid()
+                    and b") Z" not in Path(f"/proc/{name}/stat").read_bytes()
+                ):
                     items = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
                     if setting in items or not loops.isdisjoint(items):
                         found.append(int(name))
