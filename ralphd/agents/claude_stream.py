@@ -45,15 +45,11 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
 
 SYNTHETIC = "<synthetic>"  # the CLI's own words in the model's place
-# Of an answer that moves; a ping only says that the connection lives.
-PIECES = (
-    "message_start",
-    "content_block_start",
-    "content_block_delta",
-    "content_block_stop",
-    "message_delta",
-    "message_stop",
-)
+# Of an answer that is still coming. A ping only says that the connection lives; the ends of blocks and messages come
+# after the call they hold, which may take its time.
+PIECES = ("message_start", "content_block_start", "content_block_delta")
+MILLISECONDS_FROM = 1e11  # as seconds that is the year 5138
+COMPACTION_S = 600.0  # a summary of 20 000 tokens, of which the stream shows nothing
 COUNTED_MESSAGES = 64  # ids whose usage is known; the lines of one message follow closely
 
 
@@ -62,6 +58,7 @@ class Stream:
     """Reads one process. Holds what one line alone doesn't tell."""
 
     _trouble: Failed | None = None  # the newest synthetic message that told of an error
+    _answered: bool = False  # since then: another answer makes it old
     _resets_at: float | None = None  # of the limit that was hit
     _counted: dict[str, None] = field(default_factory=dict)
     _spent: Used = field(default_factory=lambda: Used(total=True))
@@ -95,20 +92,20 @@ class Stream:
     def _piece(self, event: Event, span: Span) -> tuple[Signal, ...]:
         start, end = span
         piece = record(event.get("event"))
+        if piece.get("type") == "message_delta" and (out := whole(record(piece.get("usage")).get("output_tokens"))):
+            return (Used(start=start, end=end, tokens_out=out),)
         if piece.get("type") not in PIECES:
             return ()
-        streamed = Streamed(start=start, end=end)
-        message = record(piece.get("message"))
-        if piece.get("type") == "message_start":
-            return (streamed, *self._use(message, span, output=False))
-        if piece.get("type") == "message_delta" and (out := whole(record(piece.get("usage")).get("output_tokens"))):
-            return (streamed, Used(start=start, end=end, tokens_out=out))
-        return (streamed,)
+        self._answered = True
+        used = self._use(record(piece.get("message")), span, output=False)
+        return (Streamed(start=start, end=end), *used)
 
     def _assistant(self, event: Event, span: Span) -> tuple[Signal, ...]:
         message = record(event.get("message"))
-        if message.get("model") == SYNTHETIC or event.get("is_api_error_message") is True:
+        own_words = message.get("model") == SYNTHETIC or event.get("is_api_error_message") is True
+        if own_words or text(event.get("error")):  # a field beside the message, where no model can write
             return self._synthetic(event, message, span)
+        self._answered = True
         blocks = [signal for block in records(message.get("content")) for signal in _block(block, span)]
         return (*self._use(message, span, output=True), *blocks)
 
@@ -127,6 +124,7 @@ class Stream:
             message=words[:TEXT_CHARS],
             resets_at=self._resets_at,
         )
+        self._answered = False
         return (self._trouble,)
 
     def _result(self, event: Event, span: Span) -> tuple[Signal, ...]:
@@ -141,13 +139,19 @@ class Stream:
             claims_done=ok and claims_done(words),
             terminal=text(event.get("terminal_reason")) or text(event.get("subtype")),
         )
-        failed = () if ok else (self._failure(event, words, span),)
+        failed = () if ok else self._failure(event, words, span)
         self._trouble = None
         return (self._total(event, span), *failed, result)
 
-    def _failure(self, event: Event, words: str, span: Span) -> Failed:
-        """Put together what the synthetic message and the result tell of one failure."""
+    def _failure(self, event: Event, words: str, span: Span) -> tuple[Failed, ...]:
+        """Put together what the synthetic message and the result tell of one failure, if that is more than was said."""
         trouble = self._trouble or Failed()
+        whole_story = self._story(event, words, trouble, span)
+        told = (trouble.status, trouble.error, trouble.message)
+        news = self._answered or told != (whole_story.status, whole_story.error, whole_story.message)
+        return (whole_story,) if news or self._trouble is None else ()
+
+    def _story(self, event: Event, words: str, trouble: Failed, span: Span) -> Failed:
         terminal = event.get("terminal_reason")
         return Failed(
             start=trouble.start if self._trouble else span[0],
@@ -167,7 +171,8 @@ class Stream:
     def _limit(self, event: Event) -> tuple[Signal, ...]:
         """Keep the reset time of a limit that was hit. A mere warning is no limit."""
         told = record(event.get("rate_limit_info"))
-        self._resets_at = real(told.get("resetsAt")) if told.get("status") == "rejected" else None
+        resets_at = real(told.get("resetsAt")) if told.get("status") == "rejected" else None
+        self._resets_at = resets_at / 1000 if resets_at and resets_at > MILLISECONDS_FROM else resets_at
         return ()
 
     def _use(self, message: Event, span: Span, *, output: bool) -> tuple[Used, ...]:
@@ -218,8 +223,7 @@ def _system(event: Event, span: Span) -> tuple[Signal, ...]:
         case "status" if event.get("status") == "requesting":
             return (Requesting(start=start, end=end),)
         case "status" if event.get("status") == "compacting":
-            # One long request that streams nothing we could see: not silence to be measured.
-            return (Retrying(start=start, end=end, error="compacting"),)
+            return (Retrying(start=start, end=end, error="compacting", delay_s=COMPACTION_S),)
         case "api_retry":
             return (_retrying(event, span),)
         case "compact_boundary":

@@ -224,11 +224,22 @@ RULES = (
 
 
 def conclude(state: NightState, present: Present) -> Iterator[tuple[str, events.Body]]:
-    """Return what follows from known verdicts without running anything: pairs of loop id and entry body."""
+    """Return what follows from what is known without doing anything: pairs of loop id and entry body."""
     for loop in state.loops.values():
         task = state.tasks[loop.loop.task]
+        if loop.runner_up and not present.loops[loop.loop.id].alive:
+            yield loop.loop.id, _lost(present)
         yield from _known_verdict(task, loop, present.loops[loop.loop.id].head)
         yield from _settled_claim(task, loop)
+
+
+def _lost(present: Present) -> events.Body:
+    """Type the end of a runner that left no word: its window is gone, or the whole server."""
+    if present.server_up:
+        outcome = Outcome(kind=Kind.PANE_LOST, evidence=(Evidence(what="the runner is gone and the tmux server runs"),))
+    else:
+        outcome = Outcome(kind=Kind.SERVER_LOST, evidence=(Evidence(what="the tmux server is gone"),))
+    return events.OutcomeNoted(outcome=outcome)
 
 
 def _known_verdict(task: TaskState, loop: LoopState, head: Head | None) -> Iterator[tuple[str, events.Body]]:

@@ -14,29 +14,37 @@ from ralphd.core.report_parts import ActionPart, Best, LoopPart, NightPart, Poin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from ralphd.core.events import Entry
 
+__all__ = ["Report", "iso", "report", "to_json"]
+
 SCHEMA = "ralphd.report/1"
+YEAR_10000 = 253402300800.0  # epoch seconds; ISO 8601 has four digits
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
-def report(entries: Iterable[Entry], now: float, unreadable: int = 0) -> Report:
-    """Fold one night's entries, in order of id. ``unreadable``: rows that the reader had to leave out."""
+def report(entries: Iterable[Entry], now: float, unreadable: Callable[[], int] = int) -> Report:
+    """Fold one night's entries, in order of id.
+
+    ``unreadable`` is asked after the last entry how many the reader had to leave out.
+    """
     facts = gather(entries)
-    sound = _sound(facts.verdicts)
-    loops = tuple(_loop(facts, loop, sound) for loop in facts.loops.values())
+    judged: dict[str, list[JudgedFact]] = {}
+    for one in facts.verdicts:
+        judged.setdefault(one.verdict.loop, []).append(one)
+    loops = tuple(_loop(facts, loop, judged.get(loop.id, [])) for loop in facts.loops.values())
     return Report(
         night=_night(facts, now),
-        tasks=tuple(_task(facts, name, sound) for name in _task_names(facts)),
+        tasks=tuple(_task(facts, name) for name in _task_names(facts)),
         loops=loops,
         outcomes=_outcomes(facts),
         actions=tuple(map(_action, facts.actions)),
-        throughput=_throughput(facts, sound),
+        throughput=_throughput(facts),
         totals=_totals(facts, loops),
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
-        unknown=report_unknown.unknown(facts, unreadable),
+        unknown=report_unknown.unknown(facts, unreadable()),
     )
 
 
@@ -47,8 +55,10 @@ def to_json(value: Report) -> dict[str, object]:
     return {"schema": SCHEMA, **{key: _with_times(item) for key, item in data.items()}}
 
 
-def iso(at: float) -> str:
-    """Return epoch seconds as ISO 8601 in UTC."""
+def iso(at: float) -> str | None:
+    """Return epoch seconds as ISO 8601 in UTC; None for what no calendar has."""
+    if not 0 <= at < YEAR_10000:
+        return None
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
@@ -61,12 +71,6 @@ def _with_times(data: object) -> object:
 def _time(key: str, item: object) -> object:
     is_time = isinstance(item, (int, float)) and (key == "at" or key.endswith("_at"))
     return iso(float(item)) if is_time and isinstance(item, (int, float)) else _with_times(item)
-
-
-def _sound(verdicts: Sequence[JudgedFact]) -> list[JudgedFact]:
-    """Keep the verdicts that may count as evidence; a tree once found flaky or tampered with never does."""
-    doubtful = {(j.verdict.task, j.verdict.tree) for j in verdicts if j.verdict.kind in {Kind.FLAKY, Kind.TAMPERED}}
-    return [j for j in verdicts if not j.verdict.unverified and (j.verdict.task, j.verdict.tree) not in doubtful]
 
 
 def _night(facts: Facts, now: float) -> NightPart:
@@ -107,11 +111,11 @@ def _best(verdicts: Iterable[Verdict], verifier: Verifier) -> Verdict | None:
     return best
 
 
-def _task(facts: Facts, name: str, sound: list[JudgedFact]) -> TaskPart:
+def _task(facts: Facts, name: str) -> TaskPart:
     task, verifier = facts.tasks.get(name), _verifier(facts, name)
-    base = _base(name, sound)
-    best = _best((j.verdict for j in sound if j.verdict.task == name and j.verdict.loop), verifier)
+    base = _base(facts, name)
     judged = [j for j in facts.verdicts if j.verdict.task == name and j.verdict.loop]
+    best = _best((j.verdict for j in judged if j.sound), verifier)
     improved = _improved(verifier, base, best)
     return TaskPart(
         name=name,
@@ -135,9 +139,9 @@ def _task(facts: Facts, name: str, sound: list[JudgedFact]) -> TaskPart:
     )
 
 
-def _base(task: str, sound: list[JudgedFact]) -> Verdict | None:
+def _base(facts: Facts, task: str) -> Verdict | None:
     """Return the last verdict on the start that gave a score."""
-    found = [j.verdict for j in sound if j.verdict.task == task and not j.verdict.loop]
+    found = [j.verdict for j in facts.verdicts if j.sound and j.verdict.task == task and not j.verdict.loop]
     return next((verdict for verdict in reversed(found) if verdict.score is not None), found[-1] if found else None)
 
 
@@ -175,10 +179,9 @@ def _take(night: str, best: Verdict | None) -> tuple[str, ...]:
     return (f"git merge --ff-only {best.commit}", f"git switch -c take-{night}-{best.loop} {best.commit}")
 
 
-def _loop(facts: Facts, loop: LoopFacts, sound: list[JudgedFact]) -> LoopPart:
+def _loop(facts: Facts, loop: LoopFacts, judged: list[JudgedFact]) -> LoopPart:
     task = loop.loop.task if loop.loop else ""
-    judged = [j for j in facts.verdicts if j.verdict.loop == loop.id]
-    best = _best((j.verdict for j in sound if j.verdict.loop == loop.id), _verifier(facts, task))
+    best = _best((j.verdict for j in judged if j.sound), _verifier(facts, task))
     usage = list(loop.usage.values())
     return LoopPart(
         id=loop.id,
@@ -233,18 +236,17 @@ def _action(fact: ActionFact) -> ActionPart:
     )
 
 
-def _throughput(facts: Facts, sound: list[JudgedFact]) -> tuple[Point, ...]:
+def _throughput(facts: Facts) -> tuple[Point, ...]:
     """Return a point at every verdict that changed something; the best includes the start's own score."""
-    counted = set(map(id, sound))
     best: dict[str, float | None] = {}
     submissions: Counter[str] = Counter()
     points = []
     for judged in facts.verdicts:
         task, score = judged.verdict.task, judged.verdict.score
         before = (best.get(task), submissions[task])
-        if id(judged) in counted and score is not None and _verifier(facts, task).better(score, best.get(task)):
+        if judged.sound and score is not None and _verifier(facts, task).better(score, best.get(task)):
             best[task] = score
-        submissions[task] += judged.submission and bool(judged.verdict.loop)
+        submissions[task] += judged.submission
         if (best.get(task), submissions[task]) != before:
             points.append(_point(judged, best.get(task), submissions[task]))
     return tuple(points)
@@ -257,7 +259,7 @@ def _point(judged: JudgedFact, best: float | None, submissions: int) -> Point:
 
 
 def _totals(facts: Facts, loops: tuple[LoopPart, ...]) -> Totals:
-    submitted = {(j.verdict.loop, j.key) for j in facts.verdicts if j.submission and j.verdict.loop}
+    submitted = {(j.verdict.loop, j.key) for j in facts.verdicts if j.submission}
     good = sum(
         kind in HEALTHY and (loop.id, key) in submitted
         for loop in facts.loops.values()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ralphd.core import events, records
 from ralphd.core.model import Loop, Task, Verdict
@@ -36,13 +36,17 @@ class LoopFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedFact:
-    """A verdict with the trajectory that made its commit and the night's width at that time."""
+    """A verdict with the trajectory that made its commit and the night's width at that time.
+
+    ``sound``: it may count as evidence. What isn't sound is no submission either, whatever was thought at the time.
+    """
 
     at: float
     verdict: Verdict
     submission: bool
     key: Key
     width: int | None
+    sound: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +115,19 @@ def gather(entries: Iterable[events.Entry]) -> Facts:
         step = _STEPS.get(type(entry.body))
         if step is not None:
             step(facts, entry)
+    facts.verdicts = _weighed(facts.verdicts)
     return facts
+
+
+def _weighed(verdicts: list[JudgedFact]) -> list[JudgedFact]:
+    """Mark what is sound: a tree once found flaky or tampered with never is, not even in its earlier verdicts."""
+    doubtful = {(j.verdict.task, j.verdict.tree) for j in verdicts if j.verdict.kind in {Kind.FLAKY, Kind.TAMPERED}}
+    return [_weigh(j, (j.verdict.task, j.verdict.tree) in doubtful) for j in verdicts]
+
+
+def _weigh(judged: JudgedFact, doubtful: bool) -> JudgedFact:
+    sound = not judged.verdict.unverified and not doubtful
+    return replace(judged, sound=sound, submission=judged.submission and sound and bool(judged.verdict.loop))
 
 
 def _key(entry: events.Entry) -> Key:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ralphd.core.outcomes import Kind
+from ralphd.core.records import Usage
 from ralphd.core.report_facts import Facts
 
 TYPE_CHECKING = False
@@ -36,16 +37,11 @@ def _no_verifier(facts: Facts) -> Iterator[Unknown]:
 
 
 def _no_base_score(facts: Facts) -> Iterator[Unknown]:
-    scored = {
-        j.verdict.task for j in facts.verdicts if not j.verdict.loop and _is_sound(j.verdict.kind, j.verdict.score)
-    }
+    bases = [j for j in facts.verdicts if j.sound and not j.verdict.loop]
+    scored = {j.verdict.task for j in bases if j.verdict.score is not None}
     for task in facts.tasks.values():
         if task.verifier.command and task.name not in scored:
             yield Unknown(what="no_base_score", subject=task.name)
-
-
-def _is_sound(kind: Kind | None, score: float | None) -> bool:
-    return score is not None and kind not in {Kind.FLAKY, Kind.TAMPERED}
 
 
 def _flaky(facts: Facts) -> Iterator[Unknown]:
@@ -76,9 +72,13 @@ def _no_end(facts: Facts) -> Iterator[Unknown]:
 
 def _tokens(facts: Facts) -> Iterator[Unknown]:
     for loop in facts.loops.values():
-        told = sum(usage.tokens_in is not None or usage.tokens_out is not None for usage in loop.usage.values())
-        if len(loop.began) > told:
-            yield Unknown(what="tokens", subject=loop.id, count=len(loop.began) - told)
+        silent = [key for key in loop.ends if not _told(loop.usage.get(key))]
+        if silent:
+            yield Unknown(what="tokens", subject=loop.id, count=len(silent))
+
+
+def _told(usage: Usage | None) -> bool:
+    return usage is not None and (usage.tokens_in is not None or usage.tokens_out is not None)
 
 
 def _unsettled(facts: Facts) -> Iterator[Unknown]:

@@ -40,11 +40,12 @@ def observe(world: World, state: NightState, sight: Sight) -> list[Entry]:
     """Return what the runners told since the last look; note in ``sight`` who lives and where the branches are."""
     news: list[Entry] = []
     for loop in state.loops.values():
+        # before its records: a runner that is gone now has written all it had to say
+        sight.alive[loop.loop.id] = world.folders.alive(loop.loop.folder)
         told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
         genuine = _genuine(loop, told.entries)
         sight.refused += told.refused + len(told.entries) - len(genuine)
         news += genuine
-        sight.alive[loop.loop.id] = world.folders.alive(loop.loop.folder)
         if any(isinstance(entry.body, records.TrajectoryStarted) for entry in genuine):
             sight.spawns[loop.loop.id] = 0
     _see_heads(world, state, sight, urgent=bool(news))

@@ -45,7 +45,7 @@ class Night:
 
     def present(self) -> Present:
         loops = {name: self.sight.now(name) for name in self.state.loops}
-        if any(loop.left and not loops[name].alive for name, loop in self.state.loops.items()):
+        if any((loop.left or loop.runner_up) and not loops[name].alive for name, loop in self.state.loops.items()):
             self.server_up = self.world.panes.server_up()
         open_ = (events.action_from_json(i.type, i.args) for i in self.state.intents.values())
         return Present(

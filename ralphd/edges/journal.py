@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ralphd.core.errors import JournalError, NothingRunning
 from ralphd.core.events import Entry, NightEnded
 from ralphd.edges import journal_db
-from ralphd.edges.journal_schema import ENTRY, entry_of, row_of
+from ralphd.edges.journal_schema import ENTRY, REVISION, entry_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -31,13 +32,19 @@ class Journal:
         self._engine = engine
         self._place = place
         self._redact = redact
+        self._identity = journal_db.identity(place)
 
     @classmethod
     def open(cls, place: str, migrations: str, redact: Redactor) -> Journal:
         """Open (and make, and migrate) the journal at a path or URL. Raises JournalError."""
+        place = place if journal_db.is_url(place) else os.path.abspath(place)  # whatever the daemon's folder is later
         engine = journal_db.writer_engine(place)
         try:
-            journal_db.migrate(engine, migrations, place)
+            current = journal_db.revision(engine, place)
+            if current != REVISION:
+                from ralphd.edges.journal_migrations import migrate  # noqa: PLC0415  # alembic, only when needed
+
+                migrate(engine, migrations, place, current)
         except JournalError:
             engine.dispose()
             raise
@@ -49,6 +56,8 @@ class Journal:
         A runner's record that is stored already (same night, loop and seq) is dropped silently.
         Raises JournalError when nothing could be stored: the same call may be made again.
         """
+        if journal_db.identity(self._place) != self._identity:  # SQLite would go on writing to a file without a name
+            raise JournalError(f"the journal {self._place} was moved, deleted or replaced while in use: put it back")
         try:
             with self._engine.begin() as connection:
                 fresh = _without_known(connection, entries)

@@ -8,12 +8,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url
+from sqlalchemy import Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
 
@@ -114,35 +109,27 @@ def _own_file(path: str) -> None:
         os.close(handle)
 
 
-def migrate(engine: Engine, migrations: str, place: str) -> None:
-    """Bring the schema to the newest revision in the folder ``migrations``; refuse what isn't ours or is newer."""
-    config = Config()
-    config.set_main_option("script_location", migrations.replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
+def identity(place: str) -> tuple[int, int] | None:
+    """Return which file lies at a path, None for a server or when there is none."""
     try:
-        scripts = ScriptDirectory.from_config(config)
-        with engine.begin() as connection:
-            if _current(connection, scripts, place) != scripts.get_current_head():
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
-    except CommandError as error:
-        raise JournalError(f"can't bring the journal {shown(place)} up to date: {error}") from None
+        found = None if is_url(place) else os.stat(place)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found else None
+
+
+def revision(engine: Engine, place: str) -> str | None:
+    """Return the schema's revision, None for an empty database. Raises JournalError when it isn't a journal."""
+    try:
+        with engine.connect() as connection:
+            tables = inspect(connection).get_table_names()
+            if "alembic_version" in tables:
+                return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     except SQLAlchemyError as error:
         raise JournalError(f"can't open the journal {shown(place)}: {cause(error)}") from None
-
-
-def _current(connection: Connection, scripts: ScriptDirectory, place: str) -> str | None:
-    tables = inspect(connection).get_table_names()
-    current = MigrationContext.configure(connection).get_current_revision() if "alembic_version" in tables else None
-    if current is None and tables and connection.dialect.name == "sqlite":
+    if tables and engine.dialect.name == "sqlite":
         raise JournalError(f"{shown(place)} is a database, but not a journal of ralphd; move it away")
-    known = {script.revision for script in scripts.walk_revisions()}
-    if current is not None and current not in known:
-        raise JournalError(
-            f"the journal {shown(place)} was written by a newer ralphd (its schema is {current!r}, "
-            f"this one knows {max(known)!r}): use that version, or another state folder",
-        )
-    return current
+    return None
 
 
 def cause(error: Exception) -> str:

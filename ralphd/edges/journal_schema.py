@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from ralphd.core.redact import Redactor
 
+REVISION = "0001"  # the newest in migrations/versions, which this table matches
+
 # Made and changed by migrations/ only; this is what the code of today reads and writes.
 ENTRY = Table(
     "entry",

@@ -28,6 +28,7 @@ class Ownership:
         """Give the state folder up. The file stays: removing it would let two daemons lock two files of one name."""
         with contextlib.suppress(OSError):
             os.ftruncate(self.descriptor, 0)
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)  # closing is not enough while a fork shares it
         os.close(self.descriptor)
 
 

@@ -11,7 +11,8 @@ import re
 import stat
 from dataclasses import dataclass
 
-from ralphd.pane.limits import FLOOD, SHORTEST_S, Limits, excess, explain, shorten, size_of
+from ralphd.pane import cgroup
+from ralphd.pane.limits import FLOOD, SHORTEST_S, Limits, excess, explain, explain_kernel, shorten, size_of
 from ralphd.pane.procs import boot_id, children, end_all, environ, forest, read
 from ralphd.pane.watched import TERM_GRACE_S, Call, is_wrapper
 
@@ -79,13 +80,20 @@ class CallWatch:
 
     ``owner`` is the subreaper that all of the loop's processes descend from (this process). ``nonce`` is the
     ``NAME=value`` in the environment of the agent; what lost its parent and lacks it hides, and counts as a call's.
+    ``group`` is a cgroup from ``cgroup.make``, "" for none; ``close`` removes it.
     """
 
     def __init__(
-        self, folder: str, limits: Limits, *, match: str = "", nonce: str = "", owner: int | None = None
+        self,
+        folder: str,
+        limits: Limits,
+        *,
+        match: str = "",
+        nonce: str = "",
+        owner: int | None = None,
+        group: str = "",
     ) -> None:
         self.folder = os.path.abspath(folder)
-        self.limits = limits
         self.match = match
         self.agent: int | None = None  # its direct child's pid, never taken for an orphan
         self._nonce = nonce.encode()
@@ -97,16 +105,32 @@ class CallWatch:
         self._skipping = False
         self._finished: list[str] = []
         self._spilled: list[str] = []
+        self._group = group
         self._fd = _open_bell(self.folder)
+        self._resets_signals = env_resets_signals()
+        self.limits = limits
+
+    @property
+    def limits(self) -> Limits:
+        """What each call may use; a new value holds for calls that run already."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        _leave_text(os.path.join(self.folder, "memory.text"), explain_kernel(limits))
 
     def environment(self) -> dict[str, str]:
-        """Return what the agent needs in its environment so that the guard finds us."""
+        """Return what the agent needs in its environment so that the guard finds us. Follows the limits: ask anew."""
         return {
             "RALPHD_CALLS": self.folder,
+            "RALPHD_CALL": "",  # a night that is started from within a tool call has calls of its own
             "RALPHD_RUNNER": str(self._owner),
             "RALPHD_LIMIT_OUTPUT": str(self.limits.output_bytes),
+            "RALPHD_CGROUP": self._group or "",
+            "RALPHD_CGROUP_BYTES": str(int(self.limits.memory_bytes * cgroup.HEADROOM)),
             "RALPHD_GUARD_MATCH": self.match,
-            "RALPHD_GUARD_ENV": " ".join(_RESET) if env_resets_signals() else "",
+            "RALPHD_GUARD_ENV": " ".join(_RESET) if self._resets_signals else "",
         }
 
     def fileno(self) -> int:
@@ -114,6 +138,8 @@ class CallWatch:
 
     def close(self) -> None:
         os.close(self._fd)
+        if self._group:
+            cgroup.remove_all(self._group)
 
     def on_readable(self, now: float) -> None:
         """Take what the wrappers wrote. Never blocks; takes at most one pipe full."""
@@ -156,7 +182,14 @@ class CallWatch:
 
     def _call(self, call_id: str, who: tuple[int, int], now: float) -> Call:
         wrapper = (*who, boot_id())
-        call = Call(call_id=call_id, wrapper=wrapper, opened=now, folder=self.folder, max_seconds=self.limits.seconds)
+        call = Call(
+            call_id=call_id,
+            wrapper=wrapper,
+            opened=now,
+            folder=self.folder,
+            group=self._group,
+            max_seconds=self.limits.seconds,
+        )
         self._calls[call_id] = call
         return call
 
@@ -181,14 +214,16 @@ class CallWatch:
     def _look(self, call: Call, now: float) -> None:
         procs = call.members()
         lives = call.wrapper_lives()
-        if not lives and not call.closed:
-            self._closed(call, now)
+        if not lives and call.status is None:
+            self.on_readable(now)  # it may have told its end and died since we read last
         usage = call.usage(procs, self.limits, now)
-        over = excess(usage, self.limits) if procs else None
-        if procs and over is not None and call.over is None:
-            self._kill(call, over, now)
+        over = call.killed_by_kernel(self.limits) or (excess(usage, self.limits) if procs else None)
+        if over is not None and call.over is None:
+            self._kill(call, over, now, returned=bool(procs) and not lives)
         elif procs and self._doomed(call, now, lives=lives):
             call.strike(lambda: self._place_orphans(now))
+        if not lives and not call.closed:
+            self._closed(call, now)
         if not lives and not procs:
             self._forget(call)
             return
@@ -204,10 +239,9 @@ class CallWatch:
             return now - call.stopping_since >= TERM_GRACE_S
         return not lives and call.status is None  # its client killed the wrapper: the call is over, so is its tree
 
-    def _kill(self, call: Call, over: Excess, now: float) -> None:
+    def _kill(self, call: Call, over: Excess, now: float, *, returned: bool) -> None:
         seconds = now - call.opened
         text = explain(over, seconds=seconds, command=call.command, files=call.files)
-        returned = not call.wrapper_lives()
         if not returned:
             call.say(text, over.exit_status)
         call.over = over
@@ -286,6 +320,8 @@ class CallWatch:
 
     def _forget(self, call: Call) -> None:
         del self._calls[call.id]
+        if call.cell:
+            cgroup.remove(call.cell)
         spilled = call.over is not None or size_of(call.files) > self.limits.output_bytes
         for path in call.files:
             _cut(path, self.limits.output_bytes * FLOOD)
@@ -324,6 +360,14 @@ def env_resets_signals() -> bool:
         return False
     finally:
         os.close(null)
+
+
+def _leave_text(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
 
 
 def _cut(path: str, limit: int) -> None:

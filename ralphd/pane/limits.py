@@ -176,6 +176,15 @@ def explain(over: Excess, *, seconds: float, command: str, files: Sequence[str])
     return "\n".join(lines) + "\n"
 
 
+def explain_kernel(limits: Limits) -> str:
+    """Return what the agent reads when the kernel was faster than the watch, for any command."""
+    return (
+        f"\n[ralphd] KILLED by the memory limit: all its processes together went past {human(limits.memory_bytes)} "
+        "faster than they could be counted, and the kernel ended them.\n"
+        f"[ralphd] Instead: {_INSTEAD[MEMORY]}\n"
+    )
+
+
 def shorten(command: str, limit: int = COMMAND_CHARS) -> str:
     """Return the first ``limit`` characters on one line, without control characters."""
     line = "".join(char if char.isprintable() else " " for char in command[: limit * 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+from ralphd.pane import cgroup
 from ralphd.pane import limits as lim
 from ralphd.pane.procs import descends_from, forest, read, same, signal_if_same, slurp, strike
 
@@ -23,8 +24,11 @@ TERM_GRACE_S = 0.1  # the client that sent TERM follows with KILL within 0.2 s (
 class Call:
     """One tool call from its announcement until its last process is gone. Times are in seconds of one clock."""
 
-    def __init__(self, *, call_id: str, wrapper: Identity, opened: float, folder: str, max_seconds: float) -> None:
+    def __init__(
+        self, *, call_id: str, wrapper: Identity, opened: float, folder: str, max_seconds: float, group: str = ""
+    ) -> None:
         self.id = call_id
+        self.cell = os.path.join(group, call_id) if group else ""  # its cgroup, if the wrapper made one
         self.wrapper = wrapper
         self.opened = opened
         self.base = os.path.join(folder, call_id)
@@ -59,7 +63,8 @@ class Call:
         pid = self.wrapper[0]
         wrapper = same(self.wrapper)
         survivors = [pid for pid, identity in self._known.items() if same(identity) is not None]
-        found = forest([*survivors, *([pid] if wrapper else ())], without=() if wrapper else (pid,))
+        celled = cgroup.pids(self.cell) if self.cell else ()
+        found = forest([*survivors, *celled, *([pid] if wrapper else ())], without=() if wrapper else (pid,))
         if wrapper:
             found = self._without_printers([proc for proc in found if proc.pid != pid])
         self._known = {proc.pid: proc.identity for proc in found}
@@ -89,6 +94,12 @@ class Call:
             disk_free_bytes=lim.disk_free(os.path.dirname(self.base)),
         )
 
+    def killed_by_kernel(self, limits: Limits) -> Excess | None:
+        if not self.cell or not cgroup.oom_kills(self.cell):
+            return None
+        self.peak_bytes = max(self.peak_bytes or 0, cgroup.peak_bytes(self.cell) or 0)
+        return lim.Excess(limit=lim.MEMORY, figure=self.peak_bytes, allowed=limits.memory_bytes)
+
     def plan(self, usage: Usage, limits: Limits, now: float) -> None:
         """Set when this call has to be looked at next."""
         grew, self._written = usage.output_bytes - self._written, usage.output_bytes
@@ -115,6 +126,8 @@ class Call:
             strays()
             return self.members()
 
+        if self.cell:
+            cgroup.kill(self.cell)
         strike(find)
 
     def ask_to_end(self, now: float) -> None:

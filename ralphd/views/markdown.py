@@ -20,10 +20,10 @@ _LINE_START = re.compile(r"^(\d{1,9})([.)])(?=\s|$)|^([+\-=])")
 
 def render_report(report: Report) -> str:
     """Return the report as GitHub-flavoured Markdown."""
-    return render(words.page(report), title=f"Night {report.night.id}")
+    return render_page(words.page(report), title=f"Night {report.night.id}")
 
 
-def render(blocks: Iterable[Block], title: str) -> str:
+def render_page(blocks: Iterable[Block], title: str) -> str:
     parts = [f"# {escape(title)}", *("\n".join(_lines(block)) for block in blocks)]
     return "\n\n".join(parts) + "\n"
 

@@ -16,7 +16,7 @@ _NUMBERS = frozenset({2, 3, 4, 6})
 
 def render_status(status: dict[str, Any], *, columns: int = 80, encoding: str | None = "utf-8") -> str:
     """Return the text of a status, ending in a newline. Whatever is missing is a dash, never an error."""
-    return terminal.render(_page(status), columns=columns, encoding=encoding)
+    return terminal.render_page(_page(status), columns=columns, encoding=encoding)
 
 
 def _page(status: dict[str, Any]) -> Iterator[Block]:

@@ -19,10 +19,10 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 def render_report(report: Report, *, bold: bool = False, encoding: str | None = "utf-8") -> str:
     """Return the report as text that ends in a newline. ``bold``: the stream is a terminal that knows it."""
-    return render(words.page(report), bold=bold, encoding=encoding)
+    return render_page(words.page(report), bold=bold, encoding=encoding)
 
 
-def render(
+def render_page(
     blocks: Iterable[Block],
     *,
     bold: bool = False,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ralphd.core.outcomes import TABLE, Charge, Kind, Response
+from ralphd.core.report import iso
 from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SHORT = 12  # characters of a commit: unique in any repository a person has
 ROUTINE = frozenset({"Verify", "SpawnRunner"})  # one a commit and one a loop: counted, not listed
+ALIKE = 3  # gaps of one sort that are named one by one
 DECISIONS = 20  # a page of them; `ralphd journal` has all
 PLACES = 3  # to look at, for each kind of failure
 
@@ -60,7 +62,9 @@ def hours(value: float | None) -> str:
 
 
 def clock(at: float | None) -> str:
-    return "?" if at is None else time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
+    """Return a time to the minute, in UTC."""
+    text = None if at is None else iso(at)
+    return f"{text[:10]} {text[11:16]} UTC" if text else "?"
 
 
 def _headline(report: Report) -> Iterator[Block]:
@@ -254,7 +258,17 @@ def _unknowns(report: Report) -> Iterator[Block]:
     if not report.unknown:
         yield Paragraph(text="Nothing that matters: every session, verdict and decision has its record.")
         return
-    yield Items(items=tuple(Item(text=_gap(gap)) for gap in report.unknown))
+    yield Items(items=tuple(Item(text=_gap(gap)) for gap in _together(report.unknown)))
+
+
+def _together(gaps: tuple[Unknown, ...]) -> Iterator[Unknown]:
+    """Tell a gap that many loops share once."""
+    for what in dict.fromkeys(gap.what for gap in gaps):
+        alike = [gap for gap in gaps if gap.what == what]
+        if len(alike) > ALIKE:
+            yield replace(alike[0], subject=f"{len(alike)} loops or tasks", count=sum(gap.count for gap in alike))
+        else:
+            yield from alike
 
 
 def _gap(gap: Unknown) -> str:

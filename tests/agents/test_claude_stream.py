@@ -100,7 +100,9 @@ def test_a_compaction_counts_when_it_is_done():
     failed = {"type": "system", "subtype": "status", "status": None, "compact_result": "failed", "compact_error": "x"}
     begun = {"type": "system", "subtype": "status", "status": "compacting"}
     done = {"type": "system", "subtype": "compact_boundary", "compact_metadata": {"pre_tokens": 7, "post_tokens": 3}}
-    assert [type(s) for s in read(begun, failed)] == [Retrying]
+    (excused,) = read(begun, failed)
+    assert isinstance(excused, Retrying)
+    assert excused.delay_s > 300
     compacted = read(done)[0]
     assert isinstance(compacted, Compacted)
     assert (compacted.tokens_before, compacted.tokens_after) == (7, 3)
@@ -168,10 +170,17 @@ def test_the_clis_own_words_without_an_error_are_no_failure():
 
 
 @pytest.mark.parametrize(
-    ("state", "known"), [("rejected", 1_800_000_000.0), ("allowed_warning", None), ("allowed", None)]
+    ("state", "resets", "known"),
+    [
+        ("rejected", 1_800_000_000, 1_800_000_000.0),
+        ("rejected", 1_800_000_000_000, 1_800_000_000.0),
+        ("rejected", "soon", None),
+        ("allowed_warning", 1_800_000_000, None),
+        ("allowed", 1_800_000_000, None),
+    ],
 )
-def test_the_reset_of_a_limit_that_was_hit_is_kept(state, known):
-    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": state, "resetsAt": 1_800_000_000}}
+def test_the_reset_of_a_limit_that_was_hit_is_kept(state, resets, known):
+    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": state, "resetsAt": resets}}
     wall = result(is_error=True, result="You've hit your session limit · resets 7:20pm")
     told = facts("claude", lines(INIT, limit, wall), exit_code=1)
     outcome = classify(told)
@@ -256,3 +265,48 @@ def test_a_session_that_is_gone_asks_for_a_fresh_one():
     event = {"type": "result", "subtype": "error_during_execution", "is_error": True}
     gone = facts("claude", lines({**event, "errors": ["No conversation found with session ID: 9"]}), exit_code=1)
     assert classify(gone).detail["fresh"] is True
+
+
+def test_a_call_that_takes_its_time_is_no_silent_stream():
+    """The block and the message that hold a call end after it began."""
+    ends = [
+        {"type": "stream_event", "event": {"type": kind}}
+        for kind in ("content_block_stop", "message_delta", "message_stop")
+    ]
+    assert type(read(assistant(CALL), *ends)[-1]) is Called
+
+
+def test_one_failure_is_told_once_unless_its_result_tells_more_or_answers_came_between():
+    trouble = synthetic("API Error: 529", error="server_error", api_error_status=529, is_api_error_message=True)
+    wall = result(is_error=True, result="API Error: 529", api_error_status=529, terminal_reason="api_error")
+
+    def failures(*events):
+        return [s for s in read(*events) if isinstance(s, Failed)]
+
+    assert len(failures(trouble, wall)) == 1
+    assert len(failures(wall)) == 1
+    assert len(failures(trouble, {**wall, "terminal_reason": "prompt_too_long"})) == 2
+    late = assistant(TEXT, parent_tool_use_id="t1")
+    assert len(failures(trouble, late, wall)) == 2
+    assert reading("claude", lines(trouble, late, wall)).failed.status == 529
+
+
+def test_a_refusal_without_words_is_one():
+    event = result(is_error=True, stop_reason="refusal", result="")
+    assert classify(facts("claude", lines(INIT, event), exit_code=1)).kind is Kind.REFUSED
+
+
+def test_an_error_beside_a_message_is_the_clis():
+    trouble = assistant({"type": "text", "text": "API Error"}, error="rate_limit")
+    assert classify(facts("claude", lines(INIT, trouble), exit_code=1)).kind is Kind.RATE_LIMITED
+
+
+def test_raw_control_characters_in_a_string_lose_no_event():
+    data = json.dumps(assistant({"type": "text", "text": "a_b"})).replace("a_b", "a\0\tb").encode()
+    assert [s.text for s in signals("claude", data) if isinstance(s, Said)] == ["a\0\tb"]
+
+
+@pytest.mark.parametrize("piece", ['{"type":"user","text":"Not logged in', 'Not logged in"}]}'])
+def test_a_piece_of_an_event_is_nobodys_last_word(piece):
+    assert [s.text for s in signals("claude", piece.encode())] == [""]
+    assert classify(facts("claude", piece.encode())).kind is Kind.NEXT

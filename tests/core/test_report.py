@@ -111,17 +111,18 @@ def test_tampered_and_flaky_verdicts_are_never_the_best(kind):
 def test_a_tree_that_turns_out_flaky_later_loses_its_first_verdict_too():
     night = a_task()
     night.verdict(1.0)
-    night.verdict(9.0, "fix-1", of=commit(2), passed=True)
+    night.verdict(9.0, "fix-1", of=commit(2), passed=True, submission=True)
     night.verdict(None, "fix-1", of=commit(2), kind=Kind.FLAKY)
     value = told(night)
     assert value.tasks[0].best is None
+    assert (value.tasks[0].submissions, value.loops[0].submissions, value.totals.submissions) == (0, 0, 0)
     assert value.tasks[0].improved is False
     assert ("flaky", "main", 1) in gaps(value)
 
 
 def test_without_a_verifier_nothing_is_the_best_and_nobody_knows():
     night = a_task(command="")
-    night.verdict(None, "fix-1", of=commit(2), unverified=True)
+    night.verdict(5.0, "fix-1", of=commit(2), unverified=True)
     value = told(night)
     assert (value.tasks[0].best, value.tasks[0].improved, value.tasks[0].verified) == (None, None, False)
     assert ("no_verifier", "main", 1) in gaps(value)
@@ -297,7 +298,18 @@ def test_a_night_taken_up_again_goes_on_from_its_first_start():
 
 
 def test_an_empty_night_is_a_report_of_nothing():
-    value = report([], NOW, unreadable=3)
+    value = report([], NOW, unreadable=lambda: 3)
     assert (value.tasks, value.loops, value.outcomes, value.night.started_at) == ((), (), {}, None)
     assert ("unreadable", "", 3) in gaps(value)
     json.dumps(to_json(value), allow_nan=False)
+
+
+def test_a_time_that_no_calendar_has_is_unknown():
+    night = Night()
+    night.now = 1e300
+    night.started()
+    night.now = -5.0
+    night.over()
+    data = to_json(told(night))
+    assert (data["night"]["started_at"], data["night"]["ended_at"]) == (None, None)
+    assert data["totals"]["hours"] == 0.0

@@ -10,6 +10,7 @@ from support.payloads import plant
 from support.repositories import ENV, commit, git, head, linked, night_of, repository
 
 from ralphd.edges.checkout import deliver, describe_repo
+from ralphd.edges.git import Git
 from ralphd.edges.night_repository import NightRepository
 
 
@@ -40,7 +41,14 @@ def test_nothing_planted_in_the_night_repository_ever_runs(night: NightRepositor
     night.tree_of(done)
     night.subject_of(done)
     night.fingerprint()
-    night.prune_worktree("ralphd/n1/two")
     deliver(describe_repo(str(repo)), night.control, "n1")
     assert git(repo, "rev-parse", "refs/ralphd/n1/one") == done
     assert not ran.exists(), ran.read_text()
+
+
+def test_the_daemon_does_not_even_read_what_was_planted(night: NightRepository, tmp_path: Path) -> None:
+    plant(Path(night.git_dir), tmp_path)
+    seen = Git(git_dir=night.control).text("config", "--list")
+    assert "alias.rev-parse" in Git(git_dir=night.git_dir).text("config", "--list")
+    assert str(tmp_path / "payload") not in seen
+    assert night._git.git_dir == night.control

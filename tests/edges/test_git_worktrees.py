@@ -37,6 +37,16 @@ def test_sixteen_worktrees_at_once(night: NightRepository, tmp_path: Path, repo:
         assert git(tmp_path / f"w{n}", "rev-parse", "--abbrev-ref", "HEAD") == f"ralphd/n1/w{n}"
 
 
+def test_many_in_one_go(night: NightRepository, tmp_path: Path, repo: Path) -> None:
+    kept = commit(linked(night, tmp_path / "w1", "w1"), "earlier work")
+    wanted = [(str(tmp_path / f"w{n}"), f"ralphd/n1/w{n}") for n in range(100)]
+    made = night.add_worktrees(wanted, head(repo))
+    assert [(tie.worktree, tie.branch) for tie in made] == wanted
+    assert [tie.head for tie in made] == [head(repo), kept, *[head(repo)] * 98]
+    assert len(night.heads("ralphd/n1")) == 100
+    assert head(tmp_path / "w99") == head(repo)
+
+
 @pytest.mark.parametrize("folder", ["none", "empty", "foreign", "linked", "symlink"])
 @pytest.mark.parametrize("left", [(), ("admin",), ("branch",), ("admin", "branch")])
 def test_worktrees_converge_from_any_leftovers(
@@ -91,7 +101,7 @@ def test_deleting_one_worktree_harms_no_other(night: NightRepository, tmp_path: 
     at, other = linked(night, tmp_path / "one"), linked(night, tmp_path / "two", "two")
     done = commit(at, "x")
     shutil.rmtree(at)
-    night.prune_worktree("ralphd/n1/one")
+    git(night.git_dir, "worktree", "prune")
     shutil.rmtree(night.git_dir + "/objects", ignore_errors=True)
     assert git(repo, "fsck", "--strict") == ""
     assert other.exists()

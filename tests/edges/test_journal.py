@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +97,18 @@ def test_an_append_that_fails_stores_nothing_and_may_be_made_again(journal, read
     assert len(journal.append(entries)) == len(entries)
 
 
+def test_a_journal_that_was_moved_away_is_missed_at_once_and_goes_on_when_it_is_back(journal, reader, path):
+    os.rename(path, path + ".away")
+    with pytest.raises(JournalError, match="was moved, deleted or replaced"):
+        journal.append([Night().started()])
+    Path(path).touch()
+    with pytest.raises(JournalError, match="was moved, deleted or replaced"):
+        journal.append([Night().started()])
+    os.rename(path + ".away", path)
+    journal.append([Night().started()])
+    assert len(list(reader.entries(NIGHT))) == 1
+
+
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
 def test_the_file_is_the_owners_alone_under_any_umask(path, umask):
     before = os.umask(umask)
@@ -105,6 +120,20 @@ def test_the_file_is_the_owners_alone_under_any_umask(path, umask):
     finally:
         os.umask(before)
     assert modes == {"": 0o600, "-wal": 0o600, "-shm": 0o600}
+
+
+def test_the_file_is_never_open_to_others_not_even_for_a_moment(path, monkeypatch):
+    seen = []
+    fchmod = os.fchmod
+    monkeypatch.setattr(
+        os, "fchmod", lambda fd, mode: (seen.append(stat.S_IMODE(os.fstat(fd).st_mode)), fchmod(fd, mode))
+    )
+    before = os.umask(0)
+    try:
+        opened(path).close()
+    finally:
+        os.umask(before)
+    assert seen == [0o600]
 
 
 def test_a_file_that_others_could_read_is_closed_to_them(path):
@@ -164,6 +193,36 @@ def test_opening_again_keeps_everything_and_migrates_from_any_folder(path, tmp_p
     again = opened(path)
     assert again.append(a_good_night().entries)[0].body == a_good_night().entries[0].body
     again.close()
+
+
+def test_the_code_names_the_newest_revision(journal):
+    from ralphd.edges.journal_db import revision
+    from ralphd.edges.journal_schema import REVISION
+
+    assert revision(journal._engine, "") == REVISION
+    newest = max(name for name in os.listdir(f"{MIGRATIONS}/versions") if name.endswith(".py"))
+    assert newest.startswith(f"{REVISION}_")
+
+
+def test_a_journal_that_is_up_to_date_costs_no_alembic(path):
+    opened(path).close()
+    code = (
+        "import sys; from ralphd.edges.journal import Journal; from ralphd.core.redact import Redactor;"
+        f"Journal.open({path!r}, {MIGRATIONS!r}, Redactor()).close(); sys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_migrations_are_found_in_a_folder_of_any_name(path, tmp_path):
+    odd = tmp_path / "a b%c:d"
+    shutil.copytree(MIGRATIONS, odd)
+    Journal.open(path, str(odd), Redactor()).close()
+    JournalReader.open(path).close()
+
+
+def test_a_folder_without_migrations_is_named(path, tmp_path):
+    with pytest.raises(JournalError, match="up to date"):
+        Journal.open(path, str(tmp_path / "nowhere"), Redactor())
 
 
 def test_the_migrated_schema_is_the_one_the_code_writes(journal):
@@ -247,8 +306,11 @@ def test_a_reader_can_not_write(journal, path):
     from sqlalchemy.exc import OperationalError
 
     reader = JournalReader.open(path)
-    with reader._engine.connect() as connection, pytest.raises(OperationalError, match="readonly"):
-        connection.exec_driver_sql("DELETE FROM entry")
+    for wish in ("ON", "OFF"):
+        with reader._engine.connect() as connection:
+            connection.exec_driver_sql(f"PRAGMA query_only={wish}")
+            with pytest.raises(OperationalError, match="readonly"):
+                connection.exec_driver_sql("DELETE FROM entry")
     reader.close()
 
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -153,3 +156,34 @@ def test_nothing_can_be_submitted_after_the_end(path):
     assert writer.close(DEADLINE_S)
     with pytest.raises(JournalError, match="closed"):
         writer.submit([Night().over()])
+
+
+VICTIM = """
+import sys
+sys.path[:0] = [{tests!r}]
+from ralphd.core.redact import Redactor
+from ralphd.edges.journal import Journal
+from ralphd.edges.journal_writer import JournalWriter
+from support.nights import Night
+
+writer, night, number = JournalWriter(Journal.open({path!r}, {migrations!r}, Redactor())), Night(), 0
+while True:
+    number += 1
+    writer.submit([night.began("fix-1", number)], lambda own: print(own[0].id, flush=True))
+    writer.flush()
+"""
+
+
+def test_what_was_told_is_there_after_a_kill(path):
+    code = VICTIM.format(tests=str(Path(__file__).parents[1]), path=path, migrations=MIGRATIONS)
+    victim = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    told = [int(victim.stdout.readline()) for _ in range(20)]
+    victim.send_signal(signal.SIGKILL)
+    told += [int(line) for line in victim.stdout.read().splitlines()]
+    victim.wait()
+    victim.stdout.close()
+    found = [entry.id for entry in stored(path)]
+    assert found[: len(told)] == told
+    again = Journal.open(path, MIGRATIONS, Redactor())
+    assert again.append([Night().over()])[0].id > found[-1]
+    again.close()

@@ -190,6 +190,7 @@ def test_a_killed_owner_leaves_the_state_free(tmp_path):
 
 def test_what_the_owner_starts_does_not_hold_the_state(tmp_path):
     owned = take(tmp_path)
+    os.set_inheritable(owned.descriptor, True)  # the worst case: as between a fork and its exec, but for good
     child = subprocess.Popen(["/bin/sleep", "600"], close_fds=False)
     try:
         owned.release()

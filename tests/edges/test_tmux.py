@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from ralphd.core.errors import TmuxError, UsageError
-from ralphd.edges.processes import identity
+from ralphd.edges.processes import identity, with_environ
 from ralphd.edges.tmux import Tmux, clean_environment
 from ralphd.edges.tmux_script import quote
-from ralphd.edges.tmux_socket import socket_path
+from ralphd.edges.tmux_socket import peer_pid, socket_path
 
 SLEEP = ["/bin/sleep", "600"]
 
@@ -295,6 +295,25 @@ def test_no_windows_at_all_still_make_the_home(tmux):
     assert open_(tmux) == {}
 
 
+def refusing_tmux(tmp_path, opened=""):
+    """Stands in for a machine out of processes: opens what it is told to, and complains of the rest."""
+    tell = f"echo '{opened}'; " if opened else ""
+    refuse = f"{tell}echo 'create window failed: fork failed' >&2; exit 1"
+    (tmp_path / "tmux").write_text(f'#!/bin/sh\ncase "$*" in *source-file*) {refuse};; esac\n')
+    (tmp_path / "tmux").chmod(0o755)
+    return Tmux(str(tmp_path / "t.sock"), environ={"PATH": f"{tmp_path}:/bin:/usr/bin"}, timeout_s=30)
+
+
+def test_windows_that_tmux_refuses_are_missing_in_the_answer(tmp_path):
+    server = refusing_tmux(tmp_path, opened="%1 a")
+    assert open_(server, a=SLEEP, b=SLEEP) == {"a": "%1"}
+
+
+def test_when_tmux_refuses_every_window_its_reason_is_told(tmp_path):
+    with pytest.raises(TmuxError, match="opened no window: create window failed: fork failed"):
+        open_(refusing_tmux(tmp_path), a=SLEEP)
+
+
 def test_sixty_four_windows_open_at_once(tmux):
     """FAULTS 10."""
     names = [f"loop-{n}" for n in range(64)]
@@ -306,7 +325,7 @@ def test_sixty_four_windows_open_at_once(tmux):
 def slow_tmux(tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "tmux").write_text("#!/bin/sh\nsleep 1500\n")
+    (folder / "tmux").write_text(f"#!/bin/sh\nMARK='{tmp_path}' sleep 1500\n")
     (folder / "tmux").chmod(0o755)
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
@@ -326,7 +345,7 @@ def test_a_slow_tmux_is_an_error_in_bounded_time_and_leaves_nothing(tmp_path):
             call()
     with pytest.raises(TmuxError, match="didn't answer"):
         server.open_windows([("a", SLEEP)], home=SLEEP)
-    assert not [p for p in os.listdir("/proc") if p.isdigit() and str(tmp_path).encode() in cmdline(p)]
+    wait_for(lambda: not with_environ(f"MARK={tmp_path}".encode()))
 
 
 def cmdline(pid):
@@ -369,11 +388,40 @@ def test_an_old_tmux_is_refused_with_its_version(tmp_path, says, good):
 
 def test_no_tmux_says_how_to_get_it(tmp_path):
     server = Tmux(str(tmp_path / "t.sock"), environ={"PATH": str(tmp_path)})
-    for call in (server.check, server.panes, server.attach_argv):
+    for call in (server.check, server.version, server.attach_argv):
         with pytest.raises(UsageError, match="apt install tmux"):
+            call()
+    for call in (server.panes, server.clients, lambda: open_(server, a=SLEEP)):
+        with pytest.raises(TmuxError, match="apt install tmux"):  # the daemon lives on
             call()
 
 
 def test_libtmux_objects_work_through_the_bounded_server(tmux):
     open_(tmux, a=SLEEP)
     assert [session.name for session in tmux._server().sessions] == ["ralphd"]
+
+
+GHOST = """
+import os, socket, sys, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(9)
+child = os.fork()
+if child:
+    print(child, flush=True)
+    os._exit(0)
+sys.stdin.read()
+"""
+
+
+def test_a_socket_that_only_a_child_of_a_dead_server_holds_is_no_server(short_folder):
+    path = str(short_folder / "s")
+    ghost = subprocess.Popen([sys.executable, "-c", GHOST, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert int(ghost.stdout.readline()) > 0
+        ghost.wait()
+        assert peer_pid(path) == ghost.pid
+        assert Tmux(path, environ=os.environ).server_pid() is None
+    finally:
+        ghost.stdin.close()
+        ghost.stdout.close()

@@ -147,12 +147,13 @@ def read(path):
 
 
 def test_an_agent_can_not_write_the_clipboard_or_title_of_who_looks(tmux, attach, tmp_path):
-    done = tmp_path / "done"
-    script = r"printf '\033]52;c;Y2FuYXJ5\007\033]0;canary-title\007\033Ptmux;\033\033]52;c;Y2FuYXJ5\007\033\\shown'; : >\"$0\"; exec sleep 600"
-    opened = tmux.open_windows([("a", ["/bin/sh", "-c", script.replace('\\"', '"'), str(done)])], home=SLEEP)
+    look = tmp_path / "look"
+    script = r"until [ -e \"$0\" ]; do sleep 0.05; done; printf '\033]52;c;Y2FuYXJ5\007\033]0;canary-title\007\033Ptmux;\033\033]52;c;Y2FuYXJ5\007\033\\shown'; exec sleep 600"
+    opened = tmux.open_windows([("a", ["/bin/sh", "-c", script.replace('\\"', '"'), str(look)])], home=SLEEP)
     terminal = attach("a")
-    wait_for(lambda: done.exists() and b"shown" in terminal.drawn)
-    assert flags(tmux, opened["a"])[0]
+    wait_for(lambda: flags(tmux, opened["a"])[0] and b"[ralphd]" in terminal.drawn)
+    look.touch()
+    wait_for(lambda: b"shown" in terminal.drawn)
     assert b"Y2FuYXJ5" not in terminal.drawn
     assert b"canary-title" not in terminal.drawn
 
@@ -164,6 +165,7 @@ def test_a_hostile_pane_title_does_not_run_in_the_status_line(tmux, attach, tmp_
     terminal = attach("a")
     wait_for(lambda: done.exists() and b"shown" in terminal.drawn and b"[ralphd]" in terminal.drawn)
     assert not touched.exists()
+    assert b"#(touch" not in terminal.drawn
 
 
 def test_windows_that_a_person_closes_leave_the_others_alone(tmux):

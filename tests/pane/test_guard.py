@@ -57,6 +57,11 @@ def test_stdin_reaches_the_command_and_output_keeps_its_bytes(tmp_path):
     assert ran.out.split() == [*"a", "\\0", *"b", "\\n", "\\n", *"no", *"end"]
 
 
+def test_closed_streams_are_no_trouble(tmp_path):
+    ran = run_calls(tmp_path / "c", '$GUARD "cat; echo out" <&-; $GUARD "echo lost; exit 3" >&- 2>&-; echo rc $?')
+    assert (ran.out, ran.err) == ("out\nrc 3\n", "")
+
+
 def test_both_streams_keep_their_order_when_they_share_a_file(tmp_path):
     ran = run_calls(tmp_path / "c", "$GUARD 'for n in 1 2 3; do echo o$n; echo e$n >&2; done' 2>&1")
     assert ran.out.split() == ["o1", "e1", "o2", "e2", "o3", "e3"]
@@ -118,8 +123,14 @@ def test_lines_that_are_not_tool_calls_pass_through(tmp_path):
 def test_the_command_is_told_as_the_agent_typed_it(tmp_path):
     typed = "echo 'it'\\''s' && ls"
     line = f"source /h/.claude/shell-snapshots/s.sh 2>/dev/null || true && eval {shlex.quote(typed)} < /dev/null && pwd -P >| /dev/null"
-    ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(line + ' && sleep 1')} >/dev/null")
+    ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(line + ' && sleep 2')} >/dev/null")
     assert ran.named("CallOpened")[0]["command"] == typed
+
+
+def test_a_loop_started_from_within_a_call_has_calls_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("RALPHD_CALL", "1-1")
+    ran = run_calls(tmp_path / "c", '$GUARD "exit 3"')
+    assert len(ran.named("CallClosed")) == 1
 
 
 def test_a_call_inside_a_call_is_the_outer_one(tmp_path):
@@ -153,7 +164,7 @@ def test_a_killed_wrapper_takes_its_tree_along(tmp_path):
         f"""
         $GUARD '(setsid sleep 1000 &); touch {tmp_path}/ready; sleep 1000' & wrapper=$!
         until [ -e {tmp_path}/ready ]; do sleep 0.02; done
-        sleep 0.1; kill -9 $wrapper; wait $wrapper 2>/dev/null; sleep 0.6
+        sleep 0.1; kill -9 $wrapper; wait $wrapper 2>/dev/null; sleep 1.5
         """,
     )
     assert ran.left == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 from support.loop_of_calls import GUARD, run_calls
@@ -60,6 +61,14 @@ def test_a_bell_of_an_earlier_runner_is_taken_over_and_another_file_replaced(tmp
     assert stat.S_ISFIFO(os.stat(folder / "bell").st_mode)
 
 
+def test_new_limits_are_what_calls_are_told(watch):
+    text = os.path.join(watch.folder, "memory.text")
+    assert "1.0 GiB" in Path(text).read_text()
+    watch.limits = Limits(seconds=1, memory_bytes=2**21, output_bytes=77)
+    assert "2.0 MiB" in Path(text).read_text()
+    assert watch.environment()["RALPHD_LIMIT_OUTPUT"] == "77"
+
+
 def test_with_nothing_open_there_is_nothing_to_wait_for(watch):
     assert watch.next_tick_in(0.0) is None
     assert watch.tick(0.0) == []
@@ -103,6 +112,7 @@ def test_a_wrapper_outside_of_our_tree_can_not_be_announced(tmp_path):
         b"\xff\xfe\x00",
         b"",
         b"x" * 1_000_000,
+        b"z" * 1000,
     ],
     ids=lambda line: repr(line[:16]),
 )
@@ -147,10 +157,10 @@ def test_the_agent_itself_is_not_announced_by_its_own_call(tmp_path):
         """
         ticks=$(cut -d' ' -f22 /proc/$$/stat)
         AGENT="$$-$ticks $$" $GUARD 'echo "open $AGENT" >"$RALPHD_CALLS/bell"'
-        sleep 1
+        sleep 3
         echo alive
         """,
-        seconds=0.4,
+        seconds=2,
     )
     assert ran.out == "alive\n"
     assert len(ran.named("CallClosed")) == 1

@@ -134,6 +134,36 @@ def test_ending_asks_first_and_then_insists(tmp_path):
     assert (polite.returncode, deaf.returncode) == (0, -signal.SIGKILL)
 
 
+def test_one_empty_look_is_not_believed(sleeper):
+    looks = []
+
+    def find():
+        looks.append(1)
+        proc = procs.read(sleeper.pid)
+        return [proc] if proc.alive and len(looks) % 2 == 0 else []
+
+    procs.end_all(find, now=time.monotonic, pause=time.sleep, grace_s=0)
+    assert sleeper.poll() is not None
+
+
+def test_all_are_stopped_before_the_first_is_killed():
+    """What is stopped can't fork: a storm is frozen pass by pass."""
+    sleepers = [subprocess.Popen(["sleep", "1000"]) for _ in range(3)]
+    passes = []
+
+    def find():
+        # One more is found in each pass, as in a tree that grows while one looks.
+        found = [procs.read(process.pid) for process in sleepers[: len(passes) + 1]]
+        until(lambda: all(procs.read(proc.pid).state == "T" for proc in found[: len(passes)]))
+        passes.append(found)
+        return found
+
+    hit = procs.strike(find)
+    assert hit == {proc.identity for proc in passes[-1]}
+    assert len(hit) == 3
+    assert [process.wait() for process in sleepers] == [-signal.SIGKILL] * 3
+
+
 def test_ending_gives_up_on_what_can_not_be_ended(monkeypatch):
     monkeypatch.setattr(procs, "ROUNDS", 5)
     immortal = procs.Proc(2**22 + 5, 1, 1, 1, 1, "S")  # above the largest pid there can be

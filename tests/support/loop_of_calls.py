@@ -24,7 +24,7 @@ from ralphd.pane.procs import become_subreaper
 
 told = json.loads(sys.argv[1])
 assert become_subreaper()
-watch = CallWatch(told["folder"], Limits(**told["limits"]), match=told["match"], nonce="RALPHD_NONCE=" + told["nonce"])
+watch = CallWatch(told["folder"], Limits(**told["limits"]), match=told["match"], nonce="RALPHD_NONCE=" + told["nonce"], group=told["group"])
 extra = {"GUARD": told["guard"], "RALPHD_NONCE": told["nonce"], "ROOTDIR": ROOT}
 environment = {**os.environ, **watch.environment(), **extra, **told["env"]}
 out = os.open(told["folder"] + "/agent.out", os.O_CREAT | os.O_WRONLY, 0o600)
@@ -89,7 +89,7 @@ class Ran:
 
 
 def run_calls(
-    folder: Path, script: str, *, match="", guard=GUARD, env=None, linger_s=0.3, nonce="n-1", **limits
+    folder: Path, script: str, *, match="", guard=GUARD, env=None, linger_s=0.3, nonce="n-1", group="", **limits
 ) -> Ran:
     """Run ``script`` as the agent; it reaches the guard as ``$GUARD``."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,6 +100,7 @@ def run_calls(
         "guard": str(guard),
         "env": env or {},
         "nonce": nonce,
+        "group": group,
         "linger_s": linger_s,
         "limits": {"seconds": 60, "memory_bytes": 2**30, **limits},
     }

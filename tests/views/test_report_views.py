@@ -140,3 +140,20 @@ def test_a_backtick_can_not_leave_its_code():
     }
     assert place.startswith("  - `` ")
     assert place.endswith(" ``")
+
+
+def test_a_gap_that_many_loops_share_is_told_once():
+    night = Night()
+    night.started()
+    night.task()
+    for number in range(40):
+        night.ended(f"fix-{number}", 1, tokens=None)
+    text = terminal.render_report(told(night))
+    assert "40 loops or tasks: the tokens of 40 sessions; the agent didn't tell." in " ".join(text.split())
+
+
+def test_times_that_no_calendar_has_are_question_marks():
+    night = Night()
+    night.now = 1e300
+    night.started()
+    assert "began ?" in terminal.render_report(told(night))

@@ -1,0 +1,450 @@
+"""The daemon over whole nights, told as stories: what is seen, recorded, decided and done, in which order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.stories import BASE, Story
+
+from ralphd.core import events, records
+from ralphd.core.errors import ConfigError
+from ralphd.core.exchange import Want
+from ralphd.core.model import Verifier
+from ralphd.core.outcomes import Kind, Outcome
+from ralphd.core.policy import SPAWN_PATIENCE_S
+from ralphd.core.state import fold
+
+GOOD, BETTER, BAD = "1" * 40, "2" * 40, "3" * 40
+
+
+def test_a_night_starts_every_loop_once() -> None:
+    story = Story(loops=3)
+    story.begin()
+    story.step()
+    assert sorted(story.panes.windows) == ["l1", "l2", "l3"]
+    assert len(story.intents("SpawnRunner")) == 3
+    assert story.ready == ["3 of 3 loops run"]
+
+
+def test_nothing_is_done_before_its_intent_is_stored() -> None:
+    story = Story()
+    story.journal.stuck = "disk full"
+    story.step()
+    story.step()
+    assert not story.panes.windows
+    assert "disk full" in story.daemon.troubles["journal"]
+    story.journal.unstick()
+    story.drain()
+    assert sorted(story.panes.windows) == ["l1", "l2"]
+
+
+def test_every_intent_is_settled_exactly_once() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    intents = {e.id for e in story.journal.stored if isinstance(e.body, events.ActionIntended)}
+    settled = [e.body.intent for e in story.journal.stored if isinstance(e.body, events.ActionSettled)]
+    assert sorted(settled) == sorted(intents)
+
+
+def test_the_base_is_judged_before_any_candidate() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    assert story.judge.asked[0] == BASE
+    assert story.loop_state("l1").best_score == 1.0
+    assert story.loop_state("l1").submissions == 1
+
+
+def test_a_gain_is_believed_only_after_a_second_run() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(GOOD, 1.0, 0.2)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    verdict = story.loop_state("l1").last_verdict
+    assert verdict is not None
+    assert verdict.kind is Kind.FLAKY
+    assert verdict.score == 0.2
+    assert story.loop_state("l1").submissions == 0
+    assert story.night.state.tasks["main"].best is None or story.night.state.tasks["main"].best.commit == BASE
+
+
+def test_a_tree_is_judged_once_whoever_commits_it() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    asked = len(story.judge.asked)
+    story.session_ends("l2", 1, head=BETTER)
+    story.repositories.tips["l2"] = replace(story.repositories.tips["l2"], tree=f"tree of {GOOD}")
+    story.will_say(BETTER, 1.0, tree=f"tree of {GOOD}")
+    story.step(5)
+    assert story.loop_state("l2").best_score == 1.0
+    assert len(story.judge.asked) <= asked + 2  # where the session ended is asked for by commit, and that is all
+
+
+def test_a_tampered_candidate_counts_for_nothing_and_its_loop_is_told() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(BAD, 9.0, kind=Kind.TAMPERED, tampered=("tests/test_a.py",))
+    story.session_ends("l1", 1, head=BAD)
+    story.step(5)
+    story.step()
+    assert story.loop_state("l1").submissions == 0
+    assert story.loop_state("l1").best_score is None
+    assert [text for name, text in story.folders.notes["/f/l1"].items() if "tampered" in name]
+    outcomes = [e.body.outcome.kind for e in story.journal.stored if isinstance(e.body, events.OutcomeNoted)]
+    assert outcomes == [Kind.TAMPERED]
+
+
+def test_a_note_is_left_once() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(BAD, 9.0, kind=Kind.TAMPERED, tampered=("tests/test_a.py",))
+    story.session_ends("l1", 1, head=BAD)
+    for _ in range(5):
+        story.step(5)
+    assert len(story.folders.notes["/f/l1"]) == 1
+
+
+def test_done_is_what_the_verdict_says() -> None:
+    story = Story(verifier=Verifier(command="true", goal=5.0))
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD, claims=True)
+    story.step(5)
+    story.step()
+    assert story.loop_state("l1").last_outcome is Kind.FALSE_DONE
+    assert story.loop_state("l1").want is Want.RUNNING
+    assert [name for name in story.folders.notes["/f/l1"] if "false-done" in name]
+
+
+def test_a_claim_that_the_verdict_bears_out_is_finished_and_ends_the_night() -> None:
+    story = Story(loops=1, verifier=Verifier(command="true", goal=5.0))
+    story.begin()
+    story.will_say(GOOD, 5.0, passed=True)
+    story.session_ends("l1", 1, head=GOOD, claims=True)
+    story.step(5)
+    assert [b.outcome.kind for b in story.journal.bodies(events.ClaimSettled)] == [Kind.FINISHED]
+    story.step()
+    assert story.orders("l1")[-1] == "stopped"
+
+
+def test_a_claim_over_an_unchanged_base_is_settled_too() -> None:
+    story = Story(verifier=Verifier(command="true", goal=5.0))
+    story.begin()
+    story.session_ends("l1", 1, Kind.NOOP, claims=True)
+    story.step(5)
+    assert story.loop_state("l1").last_outcome is Kind.FALSE_DONE
+
+
+def test_without_a_verifier_nothing_is_ever_better() -> None:
+    story = Story(verifier=Verifier())
+    story.begin()
+    story.session_ends("l1", 1, head=GOOD, claims=True)
+    story.step(5)
+    [given] = story.journal.bodies(events.VerdictGiven)
+    assert given.verdict.unverified
+    assert not given.submission
+    assert story.loop_state("l1").best_score is None
+    assert not story.judge.asked
+
+
+def test_a_dead_runner_is_started_again_after_its_leftovers_are_ended() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.runner_dies("l1")
+    story.step()
+    assert len(story.intents("SpawnRunner")) == 2
+    assert story.host.ended == ["nonce-l1"]
+
+
+def test_a_lost_pane_and_a_lost_server_are_typed_once_a_loop() -> None:
+    story = Story(loops=2)
+    story.begin()
+    story.panes.up = True
+    story.runner_dies("l1")
+    story.step()
+    story.step()
+    story.runner_starts("l1")
+    story.step()
+    story.panes.up = False
+    story.runner_dies("l1")
+    story.runner_dies("l2")
+    story.step()
+    story.step()
+    noted = [(e.loop, e.body.outcome.kind) for e in story.journal.stored if isinstance(e.body, events.OutcomeNoted)]
+    assert noted == [("l1", Kind.PANE_LOST), ("l1", Kind.SERVER_LOST), ("l2", Kind.SERVER_LOST)]
+
+
+def test_a_broken_tmux_meets_no_storm() -> None:
+    story = Story(loops=1)
+    story.panes.broken = "no server"
+    for _ in range(120):
+        story.step(1)
+    assert 2 <= len(story.intents("SpawnRunner")) <= 5
+    assert {b.outcome.kind for b in story.journal.bodies(events.OutcomeNoted)} == {Kind.SPAWN_FAILED}
+
+
+def test_a_window_that_a_person_closed_is_not_opened_again() -> None:
+    story = Story(loops=2)
+    story.begin()
+    story.panes.up = True
+    story.tell("l1", records.RunnerStopped(why="hangup"))
+    story.runner_dies("l1")
+    story.step()
+    for _ in range(3):
+        story.step(SPAWN_PATIENCE_S)
+    assert story.loop_state("l1").want is Want.PAUSED
+    assert len(story.intents("SpawnRunner")) == 2
+    story.ask("resume", loops=["l1"])
+    story.step()
+    assert len(story.intents("SpawnRunner")) == 3
+
+
+def test_a_refused_credential_holds_every_loop() -> None:
+    story = Story(loops=3)
+    story.begin()
+    story.session_ends("l1", 1, Kind.AUTH)
+    story.tell("l1", records.Held(kind=Kind.AUTH, why="401"), 1, "n1")
+    story.step()
+    assert story.orders("l2")[-1] == story.orders("l3")[-1] == "paused"
+    assert "credential" in story.loop_state("l2").note
+
+
+def test_an_end_with_a_foreign_nonce_is_not_believed() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.session_ends("l1", 1, Kind.NEXT, nonce="forged")
+    story.step()
+    assert story.journal.bodies(records.TrajectoryEnded) == []
+    assert story.loop_state("l1").session_open
+
+
+def test_a_message_of_an_old_generation_says_nothing_about_the_present() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.ask("restart", loops=["l1"])
+    story.tell("l1", records.Held(kind="agent.config_error", why="late"), 1, "n1", generation=1)
+    story.step()
+    assert story.loop_state("l1").generation == 2
+    assert not story.loop_state("l1").held
+
+
+def test_a_clean_restart_begins_at_the_best_verified_commit() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    story.ask("restart", loops=["l1"], clean=True)
+    assert story.folders.assignments["/f/l1"].reset_to == GOOD
+    assert story.folders.assignments["/f/l1"].generation == 2
+    story.runner_dies("l1")  # before it began: the spawn must not forget the reset
+    story.step(SPAWN_PATIENCE_S)
+    assert story.folders.assignments["/f/l1"].reset_to == GOOD
+
+
+def test_the_time_is_up() -> None:
+    story = Story(ends_in_s=60)
+    story.begin()
+    story.step(30)
+    assert story.orders("l1")[-1] == "running"
+    story.step(40)
+    story.step()
+    assert story.orders("l1")[-1] == "stopped"
+    finish(story)
+    [end] = story.journal.bodies(events.NightEnded)
+    assert end.why == "time"
+    assert story.repositories.delivered == ["main"]
+    assert not story.panes.up
+    assert story.daemon.gone
+    assert story.reports == 1
+
+
+def test_stop_waits_for_the_verdict_of_the_last_commit() -> None:
+    story = Story(loops=1)
+    story.begin()
+    replies = story.ask("stop")
+    assert "ending 1" in str(replies[0]["progress"])
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, Kind.STOPPED, head=GOOD)
+    finish(story)
+    assert story.loop_state("l1").best_score == 1.0
+    assert replies[-1]["ok"] is True
+
+
+def test_stop_now_does_not() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.ask("stop", now=True)
+    story.session_ends("l1", 1, Kind.STOPPED, head=GOOD)
+    finish(story)
+    assert GOOD not in story.judge.asked
+    assert story.daemon.gone
+
+
+def test_a_runner_that_does_not_go_is_pushed() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.ask("stop")
+    for _ in range(40):
+        story.step()
+    assert "l1" not in story.panes.windows
+    assert story.host.ended == ["nonce-l1"]
+
+
+def test_results_that_cannot_be_brought_over_are_told() -> None:
+    story = Story(loops=1)
+    story.begin()
+
+    def refuse(*_args: object) -> None:
+        raise OSError("disk full")
+
+    story.repositories.deliver = refuse  # type: ignore[method-assign]
+    replies = story.ask("stop")
+    finish(story)
+    assert replies[-1]["ok"] is False
+    assert "disk full" in str(replies[-1]["error"])
+
+
+def test_asking_about_an_unknown_loop_names_it() -> None:
+    story = Story()
+    story.begin()
+    [reply] = story.ask("pause", loops=["l9"])
+    assert reply["ok"] is False
+    assert reply["code"] == 3
+    assert "l9" in str(reply["error"])
+
+
+def test_pause_and_resume_reach_the_runner_in_order() -> None:
+    story = Story()
+    story.begin()
+    story.ask("pause", loops=["l1"], now=True)
+    story.ask("resume", loops=["l1"])
+    orders = story.folders.orders["/f/l1"]
+    assert [o.want for o in orders[-2:]] == [Want.PAUSED, Want.RUNNING]
+    assert orders[-2].serial < orders[-1].serial
+    assert orders[-1].retry
+
+
+def test_a_new_daemon_folds_the_same_night_and_adopts_its_loops() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    before = fold(story.journal.stored)
+    story.start_daemon()
+    assert story.night.state == before
+    spawned = len(story.intents("SpawnRunner"))
+    for _ in range(5):
+        story.step(SPAWN_PATIENCE_S)
+    assert len(story.intents("SpawnRunner")) == spawned
+    assert story.loop_state("l1").best_score == 1.0
+
+
+def test_records_told_twice_are_recorded_once() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.session_ends("l1", 1)
+    told = list(story.folders.telling["l1"])
+    story.step()
+    story.folders.telling["l1"] = told
+    story.night.sight.last_seq = {}
+    story.step()
+    assert len(story.journal.bodies(records.TrajectoryEnded)) == 1
+    assert story.night.unstored == 0
+
+
+def test_a_bad_edit_keeps_the_old_configuration_and_says_so() -> None:
+    story = Story()
+    story.begin()
+    story.config_error = ConfigError("ralphd.toml:3: night.widht: no such setting")
+    story.daemon._changed("/r/ralphd.toml")
+    story.drain()
+    assert "widht" in story.daemon.troubles["config"]
+    [noted] = story.journal.bodies(events.OutcomeNoted)
+    assert noted.outcome.kind is Kind.CONFIG_REJECTED
+    story.config_error = None
+    story.daemon._changed("/r/ralphd.toml")
+    assert "config" not in story.daemon.troubles
+
+
+def test_a_change_in_the_night_repository_is_noted() -> None:
+    story = Story()
+    story.repositories.prints = {"config": "a"}
+    story.daemon._take_fingerprints()
+    story.begin()
+    story.repositories.prints = {"config": "b", "hooks/post-commit": "c"}
+    story.daemon._changed("/n/repo.git/config")
+    story.drain()
+    [noted] = story.journal.bodies(events.OutcomeNoted)
+    assert noted.outcome.kind is Kind.FOREIGN_CHANGE
+    assert "hooks/post-commit" in noted.outcome.evidence[0].what
+
+
+def test_a_failing_step_does_not_stop_the_daemon() -> None:
+    story = Story()
+    story.begin()
+
+    def explode() -> None:
+        raise RuntimeError("boom")
+
+    story.daemon._safely(explode)
+    assert "boom" in story.daemon.troubles["daemon"]
+    story.step()
+    assert story.ask("status")[0]["ok"] is True
+
+
+def test_status_never_calls_a_dead_loop_running() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.runner_dies("l1")
+    story.step()
+    [reply] = story.ask("status")
+    [row] = reply["data"]["loops"]  # type: ignore[index]
+    assert row["state"] == "dead"
+    assert row["pid"] is None
+    assert row["tokens_in"] is None
+
+
+def test_a_failure_is_an_outcome_and_the_loop_goes_on() -> None:
+    story = Story(loops=1)
+    story.begin()
+    for number, kind in enumerate((Kind.EXITED, Kind.SIGNALLED, Kind.UNKNOWN, Kind.HUNG), 1):
+        story.session_ends("l1", number, kind)
+        story.session_starts("l1", number + 1)
+        story.step()
+    assert [b.outcome.kind for b in story.journal.bodies(records.TrajectoryEnded)] == [
+        Kind.EXITED,
+        Kind.SIGNALLED,
+        Kind.UNKNOWN,
+        Kind.HUNG,
+    ]
+    assert story.orders("l1") == ["running"]
+
+
+def test_parked_work_is_told_to_the_next_session() -> None:
+    story = Story(loops=1)
+    story.begin()
+    ref = "refs/ralphd/rescue/x"
+    outcome = Outcome(kind=Kind.WORKTREE_DETACHED)
+    story.tell("l1", records.Repaired(outcome=outcome, what="put back", ref=ref), 1, "n1")
+    story.step()
+    [text] = story.folders.notes["/f/l1"].values()
+    assert ref in text
+
+
+def finish(story: Story) -> None:
+    """The runners leave, and the night closes."""
+    story.step()
+    story.folders.living.clear()
+    for _ in range(10):
+        story.step(5)
