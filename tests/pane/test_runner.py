@@ -130,7 +130,8 @@ def test_an_agent_that_commits_in_a_blink_is_healthy(make):
 def test_doing_nothing_is_typed_noop_and_slows_down(make):
     loop = make("#!/bin/sh\nexit 0\n")
     loop.start()
-    assert [body["outcome"]["kind"] for body in loop.wait_for("TrajectoryEnded", 3)] == ["done.noop"] * 3
+    # The first may come within the same tick of the file clock as the checkout, and so look like work.
+    assert [body["outcome"]["kind"] for body in loop.wait_for("TrajectoryEnded", 4)][1:] == ["done.noop"] * 3
     assert loop.records("Waiting")
 
 
