@@ -48,6 +48,7 @@ SYNTHETIC = "<synthetic>"  # the CLI's own words in the model's place
 # Of an answer that is still coming. A ping only says that the connection lives; the ends of blocks and messages come
 # after the call they hold, which may take its time.
 PIECES = ("message_start", "content_block_start", "content_block_delta")
+MILLISECONDS_FROM = 1e11  # as seconds that is the year 5138
 COMPACTION_S = 600.0  # a summary of 20 000 tokens, of which the stream shows nothing
 COUNTED_MESSAGES = 64  # ids whose usage is known; the lines of one message follow closely
 
@@ -101,7 +102,8 @@ class Stream:
 
     def _assistant(self, event: Event, span: Span) -> tuple[Signal, ...]:
         message = record(event.get("message"))
-        if message.get("model") == SYNTHETIC or event.get("is_api_error_message") is True:
+        own_words = message.get("model") == SYNTHETIC or event.get("is_api_error_message") is True
+        if own_words or text(event.get("error")):  # a field beside the message, where no model can write
             return self._synthetic(event, message, span)
         self._answered = True
         blocks = [signal for block in records(message.get("content")) for signal in _block(block, span)]
@@ -169,7 +171,8 @@ class Stream:
     def _limit(self, event: Event) -> tuple[Signal, ...]:
         """Keep the reset time of a limit that was hit. A mere warning is no limit."""
         told = record(event.get("rate_limit_info"))
-        self._resets_at = real(told.get("resetsAt")) if told.get("status") == "rejected" else None
+        resets_at = real(told.get("resetsAt")) if told.get("status") == "rejected" else None
+        self._resets_at = resets_at / 1000 if resets_at and resets_at > MILLISECONDS_FROM else resets_at
         return ()
 
     def _use(self, message: Event, span: Span, *, output: bool) -> tuple[Used, ...]:

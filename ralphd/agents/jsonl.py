@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RESULT_CHARS = 16384  # of a final answer, which is held to the end
+LONGEST_WAIT_S = 31 * 86400.0  # a monthly quota; a program that names more would hold its loop for ever
 OBJECTS = 1000  # on one line; two glued events are the most that was ever seen
 TEXT_CHARS = 4096  # of a tool result or a plain line: more than a digest shows or a rule reads
 _BETWEEN = (" ", "\t", "\r", "\0")
@@ -86,13 +87,14 @@ def error_object(event: dict[str, object], start: int, end: int) -> Failed | Non
     if kind != "error" and (kind is not None or not ("error" in event or "http_status" in event)):
         return None
     told = record(inner)
+    wait_s = real(event.get("retry_after_s", event.get("retry_after")))
     return Failed(
         start=start,
         end=end,
         status=next((code for code in map(status, _statuses(event, told)) if code), None),
         error=(text(inner) or text(told.get("type")) or text(told.get("code")))[:200],
         message=(text(told.get("message")) or text(event.get("message")))[:TEXT_CHARS],
-        retry_after_s=real(event.get("retry_after_s", event.get("retry_after"))),
+        retry_after_s=None if wait_s is None else min(wait_s, LONGEST_WAIT_S),
         resets_at=real(event.get("resets_at")),
     )
 

@@ -28,6 +28,7 @@ class WorktreeFacts:
     ``on_branch`` is the full ref that HEAD names, empty when detached; ``head`` the commit HEAD is at and ``tip`` that
     of the loop's branch, empty where there is none. ``linked``: both ends of the tie are sound. ``has_files``: there is
     something in the folder besides ``.git``. ``has_index``: git's index is there and looks like one.
+    ``ready``: the first checkout was completed, so that files may be unsaved work.
     """
 
     worktree: str
@@ -42,6 +43,7 @@ class WorktreeFacts:
     tip: str
     locks: tuple[Lock, ...] = ()
     mid_operation: str = ""
+    ready: bool = True
 
     @property
     def at_home(self) -> bool:
@@ -139,7 +141,8 @@ def _locks(facts: WorktreeFacts) -> tuple[Repair, ...]:
 def _tie(facts: WorktreeFacts, known_tip: str) -> tuple[Repair, ...]:
     if facts.linked and facts.has_index:
         return ()
-    return (TieAgain(checkout=not facts.has_files, tip=facts.tip or known_tip),)
+    cut_off = facts.linked and not facts.ready  # what is there comes from a first checkout, and is in the tip
+    return (TieAgain(checkout=cut_off or not facts.has_files, tip=facts.tip or known_tip),)
 
 
 def _operation(facts: WorktreeFacts) -> tuple[Repair, ...]:

@@ -12,12 +12,13 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ralphd.core.errors import GitError, UsageError
-from ralphd.core.worktrees import admin_folder, is_branch, is_object_id, link_files
-from ralphd.edges.checkout import Checkout, configuration, copy_excludes, index_copy, make_view
+from ralphd.core.worktrees import RESCUE_ROOT, admin_folder, is_branch, is_object_id, link_files
+from ralphd.edges.checkout import Checkout, copy_excludes, index_copy, make_view
+from ralphd.edges.clone import files_below, identity, link_objects, make_bare, replace_file, require_whole
 from ralphd.edges.git import Git
 
 BASE_REF = "refs/ralphd/base"
@@ -119,7 +120,7 @@ class NightRepository:
         shutil.rmtree(admin_folder(self.git_dir, branch), ignore_errors=True)  # an index of files that are gone
         for name, text in files:
             os.makedirs(os.path.dirname(name), exist_ok=True)
-            _replace(name, text)
+            replace_file(name, text)
         return Linked(worktree=path, branch=branch, head=head, moved_aside=aside)
 
     def heads(self, prefix: str) -> dict[str, Tip]:
@@ -162,12 +163,16 @@ class NightRepository:
             letter if letter.isprintable() else "\ufffd" for letter in line.decode("utf-8", "replace").rstrip("\n")
         )
 
+    def keep(self, night: str, name: str, commit: str) -> None:
+        """Hold a commit by a rescue ref: its loop may have amended it, reset over it or moved its branch since."""
+        self._git("update-ref", "--no-deref", f"{RESCUE_ROOT}{night}/{name}", commit)
+
     def fingerprint(self) -> dict[str, str]:
         """Return a digest of every file that can make git run something, by its path in the night repository."""
         found = {}
         for name in _GUARDED:
             path = os.path.join(self.git_dir, name)
-            found.update({os.path.relpath(file, self.git_dir): _digest(file) for file in _files(path)})
+            found.update({os.path.relpath(file, self.git_dir): _digest(file) for file in files_below(path)})
         return found
 
     @contextmanager
@@ -179,14 +184,14 @@ class NightRepository:
     def _fill(self, source: Checkout, base: str) -> None:
         plain = Git(git_dir=source.git_dir)
         layout = plain.text("rev-parse", "--show-object-format")
-        _make_bare(self.git_dir, layout, base, _identity(source))
-        _link_objects(os.path.join(source.common_dir, "objects"), os.path.join(self.git_dir, "objects"))
+        make_bare(self.git_dir, layout, base, identity(source))
+        link_objects(os.path.join(source.common_dir, "objects"), os.path.join(self.git_dir, "objects"))
         if source.shallow:
             shutil.copyfile(os.path.join(source.common_dir, "shallow"), os.path.join(self.git_dir, "shallow"))
         copy_excludes(source.common_dir, self.git_dir)
         make_view(self.control, self.git_dir, base, relative=True)
         copy_excludes(source.common_dir, self.control)
-        _require_whole(self._git, source, base)
+        require_whole(self._git, source, base)
         tags = plain("for-each-ref", "--merged", base, "--format=create %(refname) %(objectname)", "refs/tags")
         # Tags: the version that a project's own build takes from git. No branch: none is anybody's to move.
         self._git("update-ref", "--stdin", stdin=tags + f"create {BASE_REF} {base}\n".encode())
@@ -209,7 +214,7 @@ class NightRepository:
         message = f"Uncommitted changes of {os.path.basename(source.toplevel)} at the start of the night"
         commit = self._git.text("commit-tree", tree, "-p", base, "-m", message)
         self._git("update-ref", BASE_REF, commit)
-        _replace(os.path.join(self.git_dir, "HEAD"), commit + "\n")
+        replace_file(os.path.join(self.git_dir, "HEAD"), commit + "\n")
         return Base(commit=commit, uncommitted=len(self.changed_paths(base, commit)), included=True)
 
 
@@ -218,82 +223,6 @@ def changed_paths(git: Git, old: str, new: str) -> tuple[str, ...]:
         "diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--name-only", old, new, "--"
     )
     return tuple(os.fsdecode(path) for path in listed.split(b"\0") if path)
-
-
-def _make_bare(git_dir: str, object_format: str, head: str, identity: list[tuple[str, str]]) -> None:
-    for folder in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "hooks", "info", "worktrees"):
-        os.makedirs(os.path.join(git_dir, folder), 0o700)
-    _replace(os.path.join(git_dir, "HEAD"), head + "\n")
-    settings = [
-        ("core.repositoryformatversion", "1"),
-        ("core.logAllRefUpdates", "true"),  # a bare repository keeps no reflog by itself
-        ("extensions.worktreeConfig", "true"),  # so that a sparse loop need not change what all share
-        ("gc.auto", "0"),
-        ("maintenance.auto", "false"),
-        ("commit.gpgSign", "false"),  # nobody is there to type a passphrase
-        ("tag.gpgSign", "false"),
-        *([("extensions.objectFormat", object_format)] if object_format != "sha1" else []),
-        *identity,
-    ]
-    _replace(os.path.join(git_dir, "config"), os.fsdecode(configuration(settings)))
-    # With worktreeConfig on, `bare` in the common file would make every worktree bare (git-worktree(1)).
-    _replace(os.path.join(git_dir, "config.worktree"), "[core]\n\tbare = true\n")
-
-
-def _identity(source: Checkout) -> list[tuple[str, str]]:
-    """Return who commits: the person, as their configuration names them, since an agent without a name can't commit."""
-    theirs = Git(git_dir=source.git_dir, user_config=True)
-    name = theirs.answer("config", "--get", "user.name") or "ralphd"
-    email = theirs.answer("config", "--get", "user.email") or "ralphd@localhost"
-    return [("user.name", name), ("user.email", email)]
-
-
-def _link_objects(source: str, target: str) -> None:
-    """Hard-link all objects. Where a repack moves them under our feet, go over them again."""
-    for _ in range(5):
-        if all(_link(path, os.path.join(target, os.path.relpath(path, source))) for path in _files(source)):
-            break
-    alternates = os.path.join(source, "info", "alternates")
-    if os.path.exists(alternates):
-        with open(alternates, encoding="utf-8", errors="surrogateescape") as file:
-            stores = [line for line in file.read().splitlines() if line and not line.startswith("#")]
-        lines = [
-            line if line.startswith(("/", '"')) else os.path.realpath(os.path.join(source, line)) for line in stores
-        ]
-        _replace(os.path.join(target, "info", "alternates"), "".join(f"{line}\n" for line in lines))
-
-
-def _link(source: str, target: str) -> bool:
-    name = os.path.basename(source)
-    if name.startswith("tmp_") or name.endswith(".lock") or os.path.basename(os.path.dirname(source)) == "info":
-        return True
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        return True
-    except FileNotFoundError:
-        return False
-    except OSError:  # another filesystem, another owner, too many links
-        with suppress(FileNotFoundError):
-            shutil.copy2(source, target)
-            return True
-        return False
-    return True
-
-
-def _require_whole(git: Git, source: Checkout, base: str) -> None:
-    status, _, _ = git.run("cat-file", "-e", f"{base}^{{tree}}")
-    if status:
-        raise GitError(f"{source.toplevel}: the files of commit {base} could not be read; try `git fsck` there")
-    if source.partial:
-        listed = git("rev-list", "--objects", "--missing=print", "-1", base)
-        missing = sum(line.startswith(b"?") for line in listed.splitlines())
-        if missing:
-            raise UsageError(
-                f"{source.toplevel} is a partial clone and {missing} files of {base[:12]} are not in it: "
-                f"`git fetch --refetch --no-filter` there first"
-            )
 
 
 def _holds(path: str, text: str) -> bool:
@@ -323,20 +252,6 @@ def _move_aside(path: str) -> str:
     aside = f"{path}.aside-{time.time_ns()}"
     os.rename(path, aside)
     return aside
-
-
-def _replace(path: str, text: str) -> None:
-    with open(f"{path}.new", "wb") as file:
-        file.write(os.fsencode(text))
-    os.replace(f"{path}.new", path)
-
-
-def _files(path: str) -> Iterator[str]:
-    if os.path.islink(path) or not os.path.isdir(path):
-        yield from [path] if os.path.lexists(path) else []
-        return
-    for folder, _, names in os.walk(path):
-        yield from (os.path.join(folder, name) for name in sorted(names))
 
 
 def _digest(path: str) -> str:

@@ -83,6 +83,7 @@ class Tmux:
 
     def version(self) -> str:
         """Give what ``tmux -V`` says, such as ``tmux 3.3a``. UsageError when there is no tmux."""
+        self._program()
         return " ".join(self._server().bounded("-V").stdout) or "tmux of no version"
 
     def check(self) -> str:
@@ -150,7 +151,7 @@ class Tmux:
 
         Names are loop ids; ``argv[0]`` is absolute, and no shell reads any of it. A missing session is made first, with
         ``home`` running in window 0. A name that is already open is a TmuxError, or with ``reuse`` its pane as it is.
-        When tmux refuses some, TmuxError says which; the others run and ``panes`` shows them.
+        A name that is missing in the answer could not be opened; TmuxError when that is so of all.
         """
         tmux_script.refuse_bad_names([name for name, _ in windows])
         script_of = {name: tmux_script.window(name, argv) for name, argv in windows}
@@ -159,8 +160,11 @@ class Tmux:
         if taken and not reuse:
             raise TmuxError(f"window {', '.join(sorted(taken))} is open already; end its pane before opening it again")
         wanted = [script for name, script in script_of.items() if name not in taken]
-        opened = self._source([*tmux_script.house(home, open_now), *wanted], len(wanted))
-        return {**taken, **_all_of([n for n in script_of if n not in taken], opened)}
+        opened, said = self._source([*tmux_script.house(home, open_now), *wanted], len(wanted))
+        answer = {name: pane_id for name, pane_id in {**opened, **taken}.items() if name in script_of}
+        if said and not answer:
+            raise TmuxError(f"tmux opened no window: {said[:500]}")
+        return answer
 
     def panes(self) -> dict[str, Pane]:
         """Every pane of the session by pane id; empty when there is no server. Titles are never read."""
@@ -202,9 +206,11 @@ class Tmux:
         return program
 
     def _server(self) -> tmux_call.BoundedServer:
-        return tmux_call.BoundedServer(
-            self.socket, program=self._program(), environ=self._environ, timeout_s=self._timeout_s
-        )
+        try:
+            program = self._program()
+        except UsageError as error:  # in the middle of a night it is a failure like any other
+            raise TmuxError(str(error)) from None
+        return tmux_call.BoundedServer(self.socket, program=program, environ=self._environ, timeout_s=self._timeout_s)
 
     def _call(self, *args: str, tolerate: Sequence[str] = ()) -> tmux_call.Answer:
         answer = self._server().bounded(*args)
@@ -213,8 +219,11 @@ class Tmux:
             raise TmuxError(f"tmux {args[0]} failed: {said[:500] or f'exit {answer.returncode}'}")
         return answer
 
-    def _source(self, lines: Sequence[str], windows: int) -> dict[str, str]:
-        """Run a script; ``{name: pane_id}`` of what it opened. A server that is just going away is waited out."""
+    def _source(self, lines: Sequence[str], windows: int) -> tuple[dict[str, str], str]:
+        """Run a script: ``{name: pane_id}`` of what it opened, and what tmux complained of.
+
+        A server that is just going away is waited out.
+        """
         script = "".join(lines)
         timeout_s = self._timeout_s + WINDOW_TIMEOUT_S * windows
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -224,7 +233,7 @@ class Tmux:
             opened = dict(line.split(" ", 1)[::-1] for line in answer.stdout if line.startswith("%"))
             dying = answer.returncode != 0 and any(text in said for text in _DYING_SERVER)
             if not dying or opened or time.monotonic() > deadline:
-                return _opened_or_error(opened, said)
+                return opened, said
             self._wait_while_it_dies()
 
     def _wait_while_it_dies(self) -> None:
@@ -246,19 +255,6 @@ def _ended(pidfd: int, wait_s: float) -> bool:
     watcher = select.poll()  # select() refuses descriptors past 1023, and the daemon holds a log per loop
     watcher.register(pidfd, select.POLLIN)
     return bool(watcher.poll(wait_s * 1000))
-
-
-def _opened_or_error(opened: dict[str, str], said: str) -> dict[str, str]:
-    if said and not opened:
-        raise TmuxError(f"tmux opened no window: {said[:500]}")
-    return opened
-
-
-def _all_of(names: Sequence[str], opened: Mapping[str, str]) -> dict[str, str]:
-    missing = [name for name in names if name not in opened]
-    if missing:
-        raise TmuxError(f"tmux could not open {len(missing)} of {len(names)} windows: {', '.join(missing[:10])}")
-    return {name: opened[name] for name in names}
 
 
 def _exact(pane_id: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind
@@ -20,8 +20,9 @@ from ralphd.core.repairs import (
     WorktreeFacts,
     repairs,
 )
-from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, link_files, rescue_prefix
+from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, link_files
 from ralphd.pane.git import Git
+from ralphd.pane.rescue import Rescue, commit_tree, descends, free_path, renew_index, rescue, save, save_unless_kept
 from ralphd.pane.worktree import Place, look, prepare
 
 _MOST_ROUNDS = 12  # six kinds of repair, each of which may uncover another
@@ -34,14 +35,6 @@ class Mended:
     kind: Kind
     text: str
     rescue: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rescue:
-    """``ref`` is empty when there was nothing to save; not ``complete`` when git could not read some file."""
-
-    ref: str
-    complete: bool
 
 
 def mend(place: Place, *, known_tip: str, stamp: str, now_s: float, loop_alive: bool = False) -> tuple[Mended, ...]:
@@ -70,10 +63,10 @@ def relate(place: Place, facts: WorktreeFacts, known_tip: str) -> History:
     git = Git(place.git_dir)
     kept = shrunk = extends = None
     if known_tip and facts.tip and facts.tip != known_tip:
-        kept = _descends(git, known_tip, facts.tip)
-        shrunk = _descends(git, facts.tip, known_tip)
+        kept = descends(git, known_tip, facts.tip)
+        shrunk = descends(git, facts.tip, known_tip)
     if facts.head and facts.tip and not facts.at_home:
-        extends = facts.head == facts.tip or _descends(git, facts.tip, facts.head)
+        extends = facts.head == facts.tip or descends(git, facts.tip, facts.head)
     return History(kept=kept, shrunk=shrunk, head_extends=extends)
 
 
@@ -89,7 +82,7 @@ def carry_out(place: Place, facts: WorktreeFacts, repair: Repair, stamp: str) ->
         case PutBranchBack():
             return _put_branch_back(place, facts, repair, stamp)
         case KeepOldTip():
-            ref = _save(Git(place.git_dir), place, repair.tip, stamp)
+            ref = save(Git(place.git_dir), place, repair.tip, stamp)
             text = f"the branch was rewritten; its former tip {repair.tip[:12]} is kept"
             return Mended(kind=repair.kind, text=text, rescue=ref)
         case ComeHome():
@@ -99,7 +92,8 @@ def carry_out(place: Place, facts: WorktreeFacts, repair: Repair, stamp: str) ->
 def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
     """Save commits and unsaved work to a rescue ref, then make branch and worktree what commit ``to`` holds.
 
-    Ignored files stay. Untracked ones stay too if git could not save all of them. Raises GitError.
+    Ignored files stay. Where git can't save all files, the worktree moves aside as it is and a fresh one takes its
+    place. No process of the loop may be alive. Raises GitError.
     """
     facts = look(place, now_s)
     for lock in facts.locks:
@@ -109,37 +103,28 @@ def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
         _tie_again(place, facts, TieAgain(checkout=not facts.has_files, tip=facts.tip or to), stamp)
     saved = rescue(place, stamp, survives=to)
     if facts.tip:
-        _save_unless_kept(Git(place.git_dir), place, facts.tip, stamp, survives=to)
-    git = place.git()
+        save_unless_kept(Git(place.git_dir), place, facts.tip, stamp, survives=to)
     _put_state_aside(place, stamp)
+    git = place.git()
     git("update-ref", "--no-deref", place.ref, to)
     git("symbolic-ref", "HEAD", place.ref)
+    if not saved.complete:
+        return replace(saved, moved_aside=_start_over(place, stamp))
     git("reset", "--quiet", "--hard", to)
-    if saved.complete:
-        git("clean", "--quiet", "-fd")
+    git("clean", "--quiet", "-fd")
     return saved
 
 
-def rescue(place: Place, stamp: str, *, survives: str) -> Rescue:
-    """Commit what is staged, changed and untracked on top of HEAD, in an index apart, and name it by a ref.
-
-    Nothing is named when all of it is reachable from ``survives``, a commit that stays.
-    """
-    index = f"{place.admin}/ralphd-rescue.index"
-    git = place.git(index)
-    head = git.answer("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or survives
-    try:
-        _copy_index(place, git, index, head)
-        staged = git.answer("write-tree")
-        complete = git.succeeds("add", "--all", "--ignore-errors", *(["--sparse"] if place.sparse else []), "--", ".")
-        unsaved = git("write-tree")
-    finally:
-        for path in (index, f"{index}.lock"):
-            if os.path.lexists(path):
-                os.unlink(path)
-    commit = _commit(git, head, staged, "Staged when ralphd saved it") if staged != unsaved else head
-    commit = _commit(git, commit, unsaved, "Unsaved when ralphd saved it")
-    return Rescue(ref=_save_unless_kept(git, place, commit, stamp, survives=survives), complete=complete)
+def _start_over(place: Place, stamp: str) -> str:
+    aside = free_path(f"{place.worktree}.aside-{stamp}")
+    os.rename(place.worktree, aside)
+    os.rename(f"{place.admin}/index", free_path(f"{place.admin}/aside-index-{stamp}"))
+    if os.path.lexists(place.ready):
+        os.unlink(place.ready)
+    _write(*link_files(place.git_dir, place.worktree, place.branch)[-1])
+    os.unlink(f"{aside}/.git")  # one worktree, one folder
+    prepare(place)
+    return aside
 
 
 def _move_lock_aside(place: Place, repair: MoveLockAside, stamp: str) -> Mended:
@@ -147,7 +132,7 @@ def _move_lock_aside(place: Place, repair: MoveLockAside, stamp: str) -> Mended:
     folder = (
         place.admin if os.path.isdir(place.admin) else place.git_dir
     )  # never below refs/: git would take it for one
-    aside = _free(f"{folder}/aside-{name}-{stamp}")
+    aside = free_path(f"{folder}/aside-{name}-{stamp}")
     os.rename(repair.path, aside)
     return Mended(kind=repair.kind, text=f"a lock nobody held any more, {name}, was moved aside")
 
@@ -156,10 +141,10 @@ def _tie_again(place: Place, facts: WorktreeFacts, repair: TieAgain, stamp: str)
     with open(f"{os.path.dirname(place.git_dir)}/worktree.lock", "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the daemon's `add_worktree` takes it too
         if os.path.lexists(place.worktree) and not facts.exists:
-            os.rename(place.worktree, _free(f"{place.worktree}.aside-{stamp}"))
+            os.rename(place.worktree, free_path(f"{place.worktree}.aside-{stamp}"))
         link = f"{place.worktree}/.git"
         if os.path.isdir(link) and not os.path.islink(link):
-            os.rename(link, _free(f"{place.worktree}.git-aside-{stamp}"))
+            os.rename(link, free_path(f"{place.worktree}.git-aside-{stamp}"))
         for path, text in link_files(place.git_dir, place.worktree, place.branch):
             if not (path.endswith("/HEAD") and (facts.on_branch or facts.head)):  # a sound HEAD is theirs to answer for
                 _write(path, text)
@@ -167,7 +152,7 @@ def _tie_again(place: Place, facts: WorktreeFacts, repair: TieAgain, stamp: str)
         Git(place.git_dir)("update-ref", "--no-deref", place.ref, repair.tip)
     if not repair.checkout:
         if not facts.has_index:
-            _renew_index(place)
+            renew_index(place)
         _mark_ready(place)
         return Mended(
             kind=repair.kind, text="the worktree was untied from its repository; it is tied again, files kept"
@@ -186,9 +171,9 @@ def _rescue_staged(place: Place, facts: WorktreeFacts, stamp: str) -> str:
         return ""
     git = place.git()
     tree, head = git.answer("write-tree"), git.answer("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    commit = _commit(git, head, tree, "Staged when ralphd saved it")
-    os.rename(f"{place.admin}/index", _free(f"{place.admin}/aside-index-{stamp}"))
-    return _save_unless_kept(git, place, commit, stamp, survives=facts.tip) if commit else ""
+    commit = commit_tree(git, head, tree, "Staged when ralphd saved it")
+    os.rename(f"{place.admin}/index", free_path(f"{place.admin}/aside-index-{stamp}"))
+    return save_unless_kept(git, place, commit, stamp, survives=facts.tip) if commit else ""
 
 
 def _end_operation(place: Place, facts: WorktreeFacts, repair: EndOperation, stamp: str) -> Mended:
@@ -245,66 +230,11 @@ def _put_state_aside(place: Place, stamp: str) -> None:
     for mark, _ in MARKS_OF_OPEN_OPERATIONS:
         path = f"{place.admin}/{mark}"
         if os.path.lexists(path):
-            os.rename(path, _free(f"{place.admin}/aside-{mark}-{stamp}"))
-
-
-def _copy_index(place: Place, git: Git, index: str, head: str) -> None:
-    """Start from the worktree's own index, whose file times spare reading every file; from HEAD if it is damaged."""
-    theirs = f"{place.admin}/index"
-    if os.path.exists(theirs):
-        with open(theirs, "rb") as source, open(index, "wb") as target:
-            while os.sendfile(target.fileno(), source.fileno(), None, 1 << 24):
-                pass
-        if git.succeeds("ls-files", "--unmerged"):
-            return
-        os.unlink(index)
-        _renew_index(place)
-    if head:
-        git("read-tree", head)
-
-
-def _renew_index(place: Place) -> None:
-    index = f"{place.admin}/index"
-    if os.path.lexists(index):
-        os.rename(index, _free(f"{place.admin}/aside-index-damaged"))
-    place.git()("reset", "--quiet", "--mixed")
+            os.rename(path, free_path(f"{place.admin}/aside-{mark}-{stamp}"))
 
 
 def _mark_ready(place: Place) -> None:
     os.close(os.open(place.ready, os.O_WRONLY | os.O_CREAT, 0o600))
-
-
-def _commit(git: Git, parent: str, tree: str, message: str) -> str:
-    """Return a commit of ``tree``, or ``parent`` itself when that holds the same."""
-    if not tree or (parent and git.answer("rev-parse", f"{parent}^{{tree}}") == tree):
-        return parent
-    return git("commit-tree", tree, *(["-p", parent] if parent else []), "-m", message)
-
-
-def _save_unless_kept(git: Git, place: Place, commit: str, stamp: str, *, survives: str) -> str:
-    kept = not commit or commit == survives or (survives and _descends(git, commit, survives))
-    return "" if kept else _save(git, place, commit, stamp)
-
-
-def _save(git: Git, place: Place, commit: str, stamp: str) -> str:
-    """Name ``commit`` by a new rescue ref: one that exists is never moved."""
-    ref = f"{rescue_prefix(place.branch)}/{stamp}"
-    names = (ref, *(f"{ref}-{n}" for n in range(2, 100)))
-    for name in names:
-        if git.answer("rev-parse", "--verify", "--quiet", name) == commit:
-            return name
-        if git.succeeds("update-ref", "--no-deref", name, commit, "0" * len(commit)):
-            return name
-    raise GitError(f"{place.worktree}: {commit} could not be saved below {ref}")
-
-
-def _descends(git: Git, old: str, new: str) -> bool | None:
-    return {0: True, 1: False}.get(git.run("merge-base", "--is-ancestor", old, new)[0])
-
-
-def _free(path: str) -> str:
-    names = (path, *(f"{path}-{n}" for n in range(2, 1000)))
-    return next(name for name in names if not os.path.lexists(name))
 
 
 def _write(path: str, text: str) -> None:

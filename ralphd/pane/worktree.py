@@ -66,6 +66,7 @@ def look(place: Place, now_s: float) -> WorktreeFacts:
         tip=_tip(place.git_dir, place.ref),
         locks=tuple(_locks(place, now_s)),
         mid_operation=_open_operation(place.admin),
+        ready=os.path.lexists(place.ready),
     )
 
 

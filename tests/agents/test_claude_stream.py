@@ -170,10 +170,17 @@ def test_the_clis_own_words_without_an_error_are_no_failure():
 
 
 @pytest.mark.parametrize(
-    ("state", "known"), [("rejected", 1_800_000_000.0), ("allowed_warning", None), ("allowed", None)]
+    ("state", "resets", "known"),
+    [
+        ("rejected", 1_800_000_000, 1_800_000_000.0),
+        ("rejected", 1_800_000_000_000, 1_800_000_000.0),
+        ("rejected", "soon", None),
+        ("allowed_warning", 1_800_000_000, None),
+        ("allowed", 1_800_000_000, None),
+    ],
 )
-def test_the_reset_of_a_limit_that_was_hit_is_kept(state, known):
-    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": state, "resetsAt": 1_800_000_000}}
+def test_the_reset_of_a_limit_that_was_hit_is_kept(state, resets, known):
+    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": state, "resetsAt": resets}}
     wall = result(is_error=True, result="You've hit your session limit · resets 7:20pm")
     told = facts("claude", lines(INIT, limit, wall), exit_code=1)
     outcome = classify(told)
@@ -282,3 +289,24 @@ def test_one_failure_is_told_once_unless_its_result_tells_more_or_answers_came_b
     late = assistant(TEXT, parent_tool_use_id="t1")
     assert len(failures(trouble, late, wall)) == 2
     assert reading("claude", lines(trouble, late, wall)).failed.status == 529
+
+
+def test_a_refusal_without_words_is_one():
+    event = result(is_error=True, stop_reason="refusal", result="")
+    assert classify(facts("claude", lines(INIT, event), exit_code=1)).kind is Kind.REFUSED
+
+
+def test_an_error_beside_a_message_is_the_clis():
+    trouble = assistant({"type": "text", "text": "API Error"}, error="rate_limit")
+    assert classify(facts("claude", lines(INIT, trouble), exit_code=1)).kind is Kind.RATE_LIMITED
+
+
+def test_raw_control_characters_in_a_string_lose_no_event():
+    data = json.dumps(assistant({"type": "text", "text": "a_b"})).replace("a_b", "a\0\tb").encode()
+    assert [s.text for s in signals("claude", data) if isinstance(s, Said)] == ["a\0\tb"]
+
+
+@pytest.mark.parametrize("piece", ['{"type":"user","text":"Not logged in', 'Not logged in"}]}'])
+def test_a_piece_of_an_event_is_nobodys_last_word(piece):
+    assert [s.text for s in signals("claude", piece.encode())] == [""]
+    assert classify(facts("claude", piece.encode())).kind is Kind.NEXT

@@ -97,3 +97,8 @@ def test_hostile_fields_are_no_fields():
                 "message",
             )
             signals("command", lines({"type": kind, **dict.fromkeys(names, value)}))
+
+
+def test_no_program_can_ask_for_an_endless_wait():
+    fold = reading("command", lines({"type": "error", "status": 429, "retry_after_s": 1e300}))
+    assert fold.failed.retry_after_s == 31 * 86400

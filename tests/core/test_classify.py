@@ -141,6 +141,9 @@ def test_an_auth_failure_that_then_hangs_is_an_auth_failure():
             Kind.MALFORMED,
         ),
         (Failed(error="max_turns error_max_turns", message="Reached maximum number of turns (2)"), Kind.EXITED),
+        (Failed(error="server_error"), Kind.CONNECTION),
+        (Failed(error="api_error"), Kind.CONNECTION),
+        (Failed(error="invalid_request_error"), Kind.MALFORMED),
         (Failed(), Kind.EXITED),
     ],
 )
@@ -219,6 +222,7 @@ def test_a_limit_in_plain_text_never_counts_beside_work_or_a_better_reason():
         "> Not logged in was the old message",
         "Overloaded functions are resolved at compile time.",
         "503 files checked",
+        "Not logged in users see the page. " * 20,
         "",
         "x" * 100_000,
     ],

@@ -62,6 +62,8 @@ def test_what_cannot_be_compared_is_left_alone() -> None:
         ({"linked": False}, EMPTY, TieAgain(checkout=False, tip=OLD)),
         ({"linked": False, "has_files": False, "exists": False}, EMPTY, TieAgain(checkout=True, tip=OLD)),
         ({"has_index": False}, EMPTY, TieAgain(checkout=False, tip=OLD)),
+        ({"has_index": False, "ready": False}, EMPTY, TieAgain(checkout=True, tip=OLD)),
+        ({"linked": False, "ready": False}, EMPTY, TieAgain(checkout=False, tip=OLD)),
         ({"mid_operation": "rebase"}, EMPTY, EndOperation(operation="rebase")),
         ({"tip": ""}, EMPTY, PutBranchBack(to=OLD)),
         ({"tip": NEW}, History(kept=False, shrunk=True), PutBranchBack(to=OLD)),

@@ -295,6 +295,25 @@ def test_no_windows_at_all_still_make_the_home(tmux):
     assert open_(tmux) == {}
 
 
+def refusing_tmux(tmp_path, opened=""):
+    """Stands in for a machine out of processes: opens what it is told to, and complains of the rest."""
+    tell = f"echo '{opened}'; " if opened else ""
+    refuse = f"{tell}echo 'create window failed: fork failed' >&2; exit 1"
+    (tmp_path / "tmux").write_text(f'#!/bin/sh\ncase "$*" in *source-file*) {refuse};; esac\n')
+    (tmp_path / "tmux").chmod(0o755)
+    return Tmux(str(tmp_path / "t.sock"), environ={"PATH": f"{tmp_path}:/bin:/usr/bin"}, timeout_s=30)
+
+
+def test_windows_that_tmux_refuses_are_missing_in_the_answer(tmp_path):
+    server = refusing_tmux(tmp_path, opened="%1 a")
+    assert open_(server, a=SLEEP, b=SLEEP) == {"a": "%1"}
+
+
+def test_when_tmux_refuses_every_window_its_reason_is_told(tmp_path):
+    with pytest.raises(TmuxError, match="opened no window: create window failed: fork failed"):
+        open_(refusing_tmux(tmp_path), a=SLEEP)
+
+
 def test_sixty_four_windows_open_at_once(tmux):
     """FAULTS 10."""
     names = [f"loop-{n}" for n in range(64)]
@@ -369,8 +388,11 @@ def test_an_old_tmux_is_refused_with_its_version(tmp_path, says, good):
 
 def test_no_tmux_says_how_to_get_it(tmp_path):
     server = Tmux(str(tmp_path / "t.sock"), environ={"PATH": str(tmp_path)})
-    for call in (server.check, server.panes, server.attach_argv):
+    for call in (server.check, server.version, server.attach_argv):
         with pytest.raises(UsageError, match="apt install tmux"):
+            call()
+    for call in (server.panes, server.clients, lambda: open_(server, a=SLEEP)):
+        with pytest.raises(TmuxError, match="apt install tmux"):  # the daemon lives on
             call()
 
 

@@ -89,7 +89,7 @@ HOG = python(f"""
 def test_a_call_that_outruns_the_watch_is_ended_by_the_kernel_and_told_so(tmp_path, group):
     ran = run_calls(
         tmp_path / "c",
-        f"$GUARD {shlex.quote(HOG)}; echo rc $?",
+        f"$GUARD {shlex.quote(HOG + ' || exit 5')}; echo rc $?",
         group=group,
         env={"RALPHD_CGROUP_BYTES": str(48 * MIB)},
     )
@@ -123,9 +123,9 @@ def test_a_call_in_a_cell_behaves_like_any_other(tmp_path, group):
 
 
 def test_nothing_leaves_its_cell_by_hiding(tmp_path, group):
-    """No environment, no session, no parent: the kernel knows it all the same."""
-    hide = "(env -i setsid sh -c 'exec sleep 1000' >/dev/null 2>&1 </dev/null &); exit 0"
-    ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(hide)}; sleep 3", group=group, seconds=2, nonce="")
+    """No mark of a call, no session, no parent: the kernel knows it all the same."""
+    hide = "(env -u RALPHD_CALL setsid sh -c 'exec sleep 1000' >/dev/null 2>&1 </dev/null &); exit 0"
+    ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(hide)}; sleep 3", group=group, seconds=2)
     assert ran.killed["returned"] is True
     assert ran.left == []
 

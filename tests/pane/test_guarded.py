@@ -24,12 +24,10 @@ def command(tmp_path, *argv, **options):
 
 
 def run(tmp_path, script, **options):
+    argv = command(tmp_path, "sh", "-c", script, **options)
+    # A session of its own: what a command does to its group must not reach the tests, should the guard fail.
     done = subprocess.run(
-        command(tmp_path, "sh", "-c", script, **options),
-        capture_output=True,
-        check=False,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
+        argv, capture_output=True, check=False, timeout=120, stdin=subprocess.DEVNULL, start_new_session=True
     )
     return done, json.loads((tmp_path / "result.json").read_text())
 

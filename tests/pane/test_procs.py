@@ -134,6 +134,18 @@ def test_ending_asks_first_and_then_insists(tmp_path):
     assert (polite.returncode, deaf.returncode) == (0, -signal.SIGKILL)
 
 
+def test_one_empty_look_is_not_believed(sleeper):
+    looks = []
+
+    def find():
+        looks.append(1)
+        proc = procs.read(sleeper.pid)
+        return [proc] if proc.alive and len(looks) % 2 == 0 else []
+
+    procs.end_all(find, now=time.monotonic, pause=time.sleep, grace_s=0)
+    assert sleeper.poll() is not None
+
+
 def test_all_are_stopped_before_the_first_is_killed():
     """What is stopped can't fork: a storm is frozen pass by pass."""
     sleepers = [subprocess.Popen(["sleep", "1000"]) for _ in range(3)]

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from support.repositories import commit, git, head, linked, night_of, repository
+from support.repositories import commit, git, head, night_of, repository
 
 from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind
 from ralphd.pane.mend import Mended, mend, reset_clean
-from ralphd.pane.worktree import Place, look
+from ralphd.pane.worktree import Place, look, prepare
 
 BRANCH = "ralphd/n1/one"
 
@@ -26,12 +26,13 @@ def repo(tmp_path: Path) -> Path:
 @pytest.fixture
 def place(repo: Path, tmp_path: Path) -> Place:
     night = night_of(repo, tmp_path / "night")
-    linked(night, tmp_path / "one")
+    night.add_worktree(str(tmp_path / "one"), BRANCH, head(repo))
     return Place(worktree=str(tmp_path / "one"), git_dir=night.git_dir, branch=BRANCH, source=str(repo))
 
 
 @pytest.fixture
 def tree(place: Place) -> Path:
+    prepare(place)
     return Path(place.worktree)
 
 
@@ -137,6 +138,16 @@ def test_an_untied_worktree_keeps_its_files(place: Place, tip: str, tree: Path, 
     assert (tree / "work").read_text() == "unsaved"
     assert (tree / "new").read_text() == "new"
     assert git(tree, "status", "--porcelain").split() == ["M", "work", "??", "new"]
+
+
+def test_a_first_checkout_that_was_cut_off_is_finished(place: Place, tree: Path, repo: Path) -> None:
+    Path(place.ready).unlink()
+    Path(place.admin, "index").rename(Path(place.admin, "index.lock"))
+    shutil.rmtree(tree / "tests")
+    (tree / "src" / "a.py").write_text("a =")
+    assert kinds(mended(place, "")) == [Kind.STALE_LOCK, Kind.WORKTREE_GONE]
+    assert git(tree, "status", "--porcelain") == ""
+    assert (tree / "tests" / "test_a.py").exists()
 
 
 def test_never_in_the_repository_above(place: Place, tip: str, tree: Path, tmp_path: Path) -> None:
@@ -327,12 +338,15 @@ def test_reset_out_of_an_open_rebase(place: Place, tip: str, tree: Path, repo: P
     assert git(tree, "merge-base", "--is-ancestor", tip, "refs/ralphd/rescue/n1/one/s1", check=False) == ""
 
 
-def test_a_file_that_cannot_be_saved_is_not_deleted(place: Place, tip: str, tree: Path) -> None:
+def test_where_a_file_cannot_be_saved_the_whole_worktree_moves_aside(place: Place, tip: str, tree: Path) -> None:
     """A nested repository without a commit is something git can't add."""
     git(tree, "init", "-q", "nested")
     (tree / "nested" / "precious").write_text("precious")
-    (tree / "new").write_text("new")
+    (tree / "work").write_text("unsaved")
     saved = reset_clean(place, tip, "s1", time.time())
     assert not saved.complete
-    assert (tree / "nested" / "precious").exists()
-    assert (tree / "new").exists()
+    assert Path(saved.moved_aside, "nested", "precious").read_text() == "precious"
+    assert Path(saved.moved_aside, "work").read_text() == "unsaved"
+    assert mended(place, tip) == ()
+    assert git(tree, "status", "--porcelain") == ""
+    assert (tree / "work").read_text() == "work"
