@@ -82,7 +82,8 @@ class Closing:
             trouble.append(f"leftover processes could not be ended: {error}")
         for task in state.tasks.values():
             try:
-                world.repositories.deliver(task.task, state.id, _best_of(state, task.task.name))
+                missing = world.repositories.deliver(task.task, state.id, _best_of(state, task.task.name))
+                trouble += [f"not brought over: {line}" for line in missing]
             except (OSError, EdgeError) as error:
                 trouble.append(f"the results could not be brought into {task.task.repository}: {error}")
         try:
