@@ -262,18 +262,12 @@ class Loop:
         end = attempt.listen()
         self._pane.watch.agent = None
         running.tally.add(attempt)
-<<<<<<< HEAD
         running.head_now = self._ground.head()
         moved = running.head_now != before
         changed = None if moved else self._ground.changed_since(stamp, seconds=attempt.seconds)
-        return attempt.facts(cli, end, head_moved=moved, files_changed=changed), moved
-=======
-        moved = self._ground.head() != head
-        changed = None if moved else self._ground.changed_since(stamp)
         facts = attempt.facts(cli, end, head_moved=moved, files_changed=changed)
         facts, running.worked = replace(facts, worked_before=running.worked), running.worked or moved or changed is True
         return facts, moved
->>>>>>> realnight
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return exactly what the agent gets: the assignment's and the adapter's, and ours on top."""
