@@ -26,7 +26,7 @@ def make_report(place: Place, night: str = "", config: Config | None = None) -> 
             raise NothingRunning(f"no night named {night!r}; there are: {', '.join(known[-10:]) or 'none'}")
         if not known:
             raise NothingRunning("no night has been yet; `ralphd start` begins one, `ralphd demo` shows one")
-        return report(reader.entries(night or known[-1]), time.time())
+        return report(reader.entries(night or known[-1]), time.time(), lambda: reader.unreadable)
     finally:
         reader.close()
 

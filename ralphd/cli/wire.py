@@ -150,7 +150,8 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         verifiers.close()
         slow.shutdown(wait=True, cancel_futures=True)
         judges.shutdown(wait=True, cancel_futures=True)
-        writer.close()
+        if not writer.close():
+            world.log.error("not everything could be written to the journal", why=writer.trouble)
         journal.close()
         folders.close()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ralphd.core import events, policy
 from ralphd.core.errors import EdgeError
 from ralphd.core.exchange import Want
+from ralphd.core.state import NightState
 from ralphd.daemon.inbox import Closed
 from ralphd.daemon.tick import Night
 
@@ -81,7 +82,8 @@ class Closing:
             trouble.append(f"leftover processes could not be ended: {error}")
         for task in state.tasks.values():
             try:
-                world.repositories.deliver(task.task, state.id)
+                missing = world.repositories.deliver(task.task, state.id, _best_of(state, task.task.name))
+                trouble += [f"not brought over: {line}" for line in missing]
             except (OSError, EdgeError) as error:
                 trouble.append(f"the results could not be brought into {task.task.repository}: {error}")
         try:
@@ -89,6 +91,11 @@ class Closing:
         except (OSError, EdgeError) as error:
             trouble.append(f"the tmux server could not be ended: {error}")
         self.night.inbox.put(Closed(trouble=tuple(trouble)))
+
+
+def _best_of(state: NightState, task: str) -> dict[str, str]:
+    loops = state.loops.values()
+    return {loop.loop.id: loop.best_commit for loop in loops if loop.loop.task == task and loop.best_commit}
 
 
 def ended(night: Night) -> events.NightEnded:
