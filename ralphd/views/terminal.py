@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ralphd.views import words
 from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
 from ralphd.views.text import COLUMNS, clean, fit, for_encoding, pad, width, wrap
 
