@@ -238,6 +238,14 @@ def _take_score(task: TaskState, loop: LoopState, verdict: Verdict, *, submissio
         task.best = verdict
 
 
+def to_beat(task: TaskState, loop: LoopState) -> float | None:
+    """Return the score that a commit of this loop must be better than to be a submission: its best, or the start's."""
+    start = task.base.score if task.base is not None else None
+    if start is None or (loop.best_score is not None and task.task.verifier.better(loop.best_score, start)):
+        return loop.best_score
+    return start
+
+
 def valid(verdict: Verdict) -> bool:
     """Tell whether a verdict's score may count at all."""
     return verdict.kind not in {Kind.TAMPERED, Kind.FLAKY} and not verdict.unverified

@@ -12,7 +12,7 @@ from ralphd.core.events import Entry
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Present
-from ralphd.core.state import NightState
+from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
 from ralphd.daemon.inbox import Inbox, Settled, Stored
 from ralphd.daemon.observe import Sight, observe
@@ -99,7 +99,7 @@ class Night:
         loop, task = self.state.loops.get(candidate.loop), self.state.tasks[candidate.task]
         if loop is None or (task.base is not None and verdict.tree == task.base.tree):
             return False
-        return is_submission(verdict, task.task.verifier, loop.best_score)
+        return is_submission(verdict, task.task.verifier, to_beat(task, loop))
 
     def record(self, entries: Iterable[Entry]) -> None:
         batch = list(entries)
