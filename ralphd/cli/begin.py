@@ -13,14 +13,16 @@ from datetime import UTC, datetime
 from ralphd import __version__
 from ralphd.cli import preflight, settings
 from ralphd.cli.place import Place
+from ralphd.cli.relearn import mend_journal
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Frame, open_journal, remembered, tmux
+from ralphd.cli.wire import Frame, logger, open_journal, redactor, remembered, tmux
 from ralphd.core import events, nights, plan, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
 from ralphd.core.state import NightState
+from ralphd.edges import nightfile
 from ralphd.edges.checkout import describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
@@ -53,6 +55,7 @@ class Start:
         """Check everything, then write the night's first entries. Leaves nothing behind when it raises."""
         config = self.settings.read()
         tmux(self.place, self.environ).check()
+        mend_journal(self.place, config, lambda: open_journal(self.place, config, self.environ), self._say_and_log)
         open_night = find_open(self.place, config)
         if open_night is not None:
             return self._take_up(open_night)
@@ -60,6 +63,11 @@ class Start:
         asked = preflight.check_tasks(config, self.settings.folder, self.environ.get("PATH", os.defpath))
         program = preflight.find_program(config.agent, self.settings.folder, self.environ)
         return self._new(config, asked, program)
+
+    def _say_and_log(self, text: str) -> None:
+        """Tell it where it stays: who started this may never look at the terminal again."""
+        self.say(text)
+        logger(self.place.log).warning(text)
 
     def _take_up(self, row: NightRow) -> Begun:
         state, last_seq = remembered(self.place, Config(), row.id)
@@ -71,6 +79,8 @@ class Start:
         self._refresh_verifiers(state, config, own.folder)
         frame = self._frame(config, program, state, last_seq)
         journal = open_journal(self.place, config, self.environ)
+        if nightfile.read(self.place.night(row.id)) is None:
+            self._leave_night_file(config, row.id)
         return Begun(frame=frame, journal=journal, settings=own, adopted=True)
 
     @staticmethod
@@ -95,10 +105,22 @@ class Start:
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)  # made a moment ago by this very start; no agent ran yet
             raise
+        self._leave_night_file(config, night)
         state, last_seq = remembered(self.place, config, night)
         self._warn(tasks, config)
         frame = self._frame(config, program, state, last_seq)
         return Begun(frame=frame, journal=journal, settings=self.settings, adopted=False)
+
+    def _leave_night_file(self, config: Config, night: str) -> None:
+        """Write down beside the journal what the night is; without it a lost journal would orphan its loops."""
+        reader = JournalReader.open(self.place.journal(config))
+        try:
+            frame = list(reader.entries(night, types=("NightStarted", "TaskAdded", "LoopAdded")))
+            nightfile.write(self.place.night(night), frame, redactor(config, self.environ))
+        except OSError as error:
+            self.say(f"night.json can't be written ({error.strerror}): the night hangs on its journal alone")
+        finally:
+            reader.close()
 
     def _frame(self, config: Config, program: str, state: NightState, last_seq: Mapping[str, int]) -> Frame:
         return Frame(

@@ -36,12 +36,17 @@ class Sight:
         )
 
 
-def observe(world: World, state: NightState, sight: Sight) -> list[Entry]:
-    """Return what the runners told since the last look; note in ``sight`` who lives and where the branches are."""
+def observe(world: World, state: NightState, sight: Sight, *, listen: bool = True) -> list[Entry]:
+    """Return what the runners told since the last look; note in ``sight`` who lives and where the branches are.
+
+    Without ``listen`` their records are left where they are: they keep, and are read another time.
+    """
     news: list[Entry] = []
     for loop in state.loops.values():
         # before its records: a runner that is gone now has written all it had to say
         sight.alive[loop.loop.id] = world.folders.alive(loop.loop.folder)
+        if not listen:
+            continue
         told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
         genuine = _genuine(loop, told.entries)
         sight.refused += told.refused + len(told.entries) - len(genuine)

@@ -12,6 +12,7 @@ from ralphd.core.errors import EdgeError, UsageError
 from ralphd.core.outcomes import Kind
 from ralphd.daemon.close import Closing, ended
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
+from ralphd.daemon.pressure import Pressures
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
 from ralphd.daemon.world import Assign
@@ -27,12 +28,15 @@ class Hooks:
     """What the wiring wants to know.
 
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
-    follow from it; it raises UsageError over a bad edit.
+    follow from it; it raises UsageError over a bad edit. ``backup`` copies the journal, in the slow pool, or raises.
+    ``room`` names what the disk under the state folder has run out of.
     """
 
     ready: Callable[[str], None]
     report: Callable[[], None]
     reload: Callable[[], tuple[Config, Assign]]
+    backup: Callable[[], None] = lambda: None
+    room: Callable[[], tuple[Kind, str] | None] = lambda: None
 
 
 @dataclass(kw_only=True)
@@ -45,6 +49,8 @@ class Daemon:
     hooks: Hooks
     troubles: dict[str, str] = field(default_factory=dict)
     fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
+    pressures: Pressures = field(default_factory=Pressures)
+    backup_trouble: str = ""  # set by the slow pool
     started: float = 0.0
     is_ready: bool = False
     gone: bool = False
@@ -81,10 +87,24 @@ class Daemon:
         self.night.tick()
         self.closing.step()
         self._tell_ready()
-        trouble = self.night.world.journal.trouble
-        self.troubles.pop("journal", None)
-        if trouble:
-            self.troubles["journal"] = f"the journal can't be written: {trouble}"
+        self._look_at_troubles()
+
+    def _look_at_troubles(self) -> None:
+        journal, short = self.night.world.journal, self.hooks.room()
+        now: dict[Kind, str] = {} if short is None else {short[0]: short[1]}
+        said = {"disk": short[1] if short else "", "backup": self.backup_trouble, "journal": ""}
+        if journal.trouble:
+            said["journal"] = f"the journal can't be written: {journal.trouble}"
+            now[journal.trouble_kind] = said["journal"]
+        for name, words in said.items():
+            self.troubles.pop(name, None)
+            if words:
+                self.troubles[name] = words
+        began, over = self.pressures.look(now, self.night.world.clock.monotonic())
+        for words in began:
+            self.night.world.log.error(words)
+        for kind, words in over:
+            self.night.note(kind, words)
 
     def _handle(self, message: Message) -> None:
         match message:
@@ -110,6 +130,8 @@ class Daemon:
     def _ring(self, name: str) -> None:
         if name == "report":
             self.night.doer.slow.submit(self._report)
+        elif name == "backup":
+            self.night.doer.slow.submit(self._backup)
         else:
             self._pass()
 
@@ -121,6 +143,15 @@ class Daemon:
             self.night.world.log.exception("the report could not be written")
             return f"the report could not be written ({error}); `ralphd report` makes it anew"
         return ""
+
+    def _backup(self) -> None:
+        try:
+            self.hooks.backup()
+        except Exception as error:  # noqa: BLE001  # a night goes on without its backup; ``status`` says so
+            self.backup_trouble = str(error) or type(error).__name__
+            self.night.world.log.warning("no backup of the journal", why=self.backup_trouble)
+        else:
+            self.backup_trouble = ""
 
     def _tell_ready(self) -> None:
         if self.is_ready:

@@ -20,6 +20,8 @@ from ralphd.daemon.world import World
 
 # A full or locked disk is retried by the writer; a person who stops a night is not kept longer than this.
 JOURNAL_PATIENCE_S = 30.0
+# While the journal takes nothing, what the runners told waits in memory up to here (some 50 MiB), then in their files.
+UNSTORED_MAX = 20_000
 
 
 @dataclass(kw_only=True)
@@ -35,7 +37,7 @@ class Night:
     server_up: bool = True
 
     def tick(self) -> None:
-        self.record(observe(self.world, self.state, self.sight))
+        self.record(observe(self.world, self.state, self.sight, listen=self.unstored < UNSTORED_MAX))
         self.advance()
 
     def advance(self) -> None:

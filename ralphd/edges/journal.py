@@ -6,12 +6,13 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, func, insert, inspect, select
+from sqlalchemy import Select, func, insert, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from ralphd.core.errors import JournalError, NothingRunning
 from ralphd.core.events import Entry, NightEnded
 from ralphd.edges import journal_db
+from ralphd.edges.journal_mark import MarkWriter
 from ralphd.edges.journal_schema import ENTRY, REVISION, entry_of, row_of
 
 if TYPE_CHECKING:
@@ -33,10 +34,14 @@ class Journal:
         self._place = place
         self._redact = redact
         self._identity = journal_db.identity(place)
+        self._mark = None if journal_db.is_url(place) else MarkWriter(place)
 
     @classmethod
     def open(cls, place: str, migrations: str, redact: Redactor) -> Journal:
-        """Open (and make, and migrate) the journal at a path or URL. Raises JournalError."""
+        """Open (and make, and migrate) the journal at a path or URL. Raises JournalError.
+
+        A journal that has to be migrated is backed up first.
+        """
         place = place if journal_db.is_url(place) else os.path.abspath(place)  # whatever the daemon's folder is later
         engine = journal_db.writer_engine(place)
         try:
@@ -50,16 +55,19 @@ class Journal:
             raise
         return cls(engine, place, redact)
 
-    def append(self, entries: Sequence[Entry]) -> list[Entry]:
+    def append(self, entries: Sequence[Entry], *, beyond: int = 0) -> list[Entry]:
         """Store what is new in one transaction and return it, with ids, in the order given.
 
-        A runner's record that is stored already (same night, loop and seq) is dropped silently.
+        A runner's record that is stored already (same night, loop and seq) is dropped silently. ``beyond``: ids up to
+        that one were given already by a journal that is lost, and are not given again.
         Raises JournalError when nothing could be stored: the same call may be made again.
         """
         if journal_db.identity(self._place) != self._identity:  # SQLite would go on writing to a file without a name
             raise JournalError(f"the journal {self._place} was moved, deleted or replaced while in use: put it back")
         try:
             with self._engine.begin() as connection:
+                if beyond:
+                    _leap(connection, beyond)
                 fresh = _without_known(connection, entries)
                 if not fresh:
                     return []
@@ -67,13 +75,23 @@ class Journal:
                 given = connection.execute(insert(ENTRY).returning(ENTRY.c.id, sort_by_parameter_order=True), rows)
                 ids = list(given.scalars())
         except SQLAlchemyError as error:
-            raise JournalError(
-                f"can't write the journal {journal_db.shown(self._place)}: {journal_db.cause(error)}"
-            ) from None
+            kind, words = journal_db.trouble(error, self._place)
+            raise JournalError(f"can't write the journal {journal_db.shown(self._place)}: {words}", kind=kind) from None
+        if self._mark:
+            self._mark.write(ids[-1], fresh[-1].at)
         return [replace(entry, id=id_) for entry, id_ in zip(fresh, ids, strict=True)]
 
     def close(self) -> None:
         self._engine.dispose()
+        if self._mark:
+            self._mark.close()
+
+
+def _leap(connection: Connection, beyond: int) -> None:
+    """Make SQLite's next id greater than ``beyond``."""
+    higher = text("UPDATE sqlite_sequence SET seq = max(seq, :beyond) WHERE name = 'entry'")
+    if not connection.execute(higher, {"beyond": beyond}).rowcount:
+        connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES ('entry', :b)"), {"b": beyond})
 
 
 def _without_known(connection: Connection, entries: Sequence[Entry]) -> list[Entry]:

@@ -13,6 +13,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from ralphd.core.errors import JournalError, NothingRunning
+from ralphd.core.outcomes import Kind
+from ralphd.edges.space import room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,3 +138,23 @@ def cause(error: Exception) -> str:
     """Return what the database itself said, on one line, without the statement and its values."""
     said = getattr(error, "orig", None) or error
     return " ".join(str(said).split())[:300]
+
+
+def trouble(error: SQLAlchemyError, place: str) -> tuple[str, str]:
+    """Say what keeps the journal from being written: the kind of outcome, and words with the way out."""
+    said, code = cause(error), getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
+    if is_url(place):
+        return Kind.JOURNAL_ERROR.value, said
+    if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}:
+        short = room(os.path.dirname(place))
+        if short is not None:
+            return short[0].value, f"{said}; {short[1]}"
+    if code == sqlite3.SQLITE_FULL:
+        return Kind.DISK_FULL.value, said
+    if code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}:
+        return Kind.IO_ERROR.value, f"{said}; the disk or its mount needs a look (`dmesg`)"
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        said = f"{said}: another process holds it (`fuser {place}` names it)"
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        said = f"{said}: end this daemon, and `ralphd start` sets the file aside and restores the newest backup"
+    return Kind.JOURNAL_ERROR.value, said
