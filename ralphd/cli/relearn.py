@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ralphd.cli import shipped
 from ralphd.cli.nightfolders import by_age, night_names
@@ -18,6 +18,7 @@ from ralphd.core.state import LoopState, NightState, fold
 from ralphd.edges import nightfile
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.journal_mend import LEAP, mend, revisions
+from ralphd.edges.journal_salvage import salvage
 from ralphd.edges.loopfolder import LoopFolders, standing_order
 from ralphd.edges.nightfile import NightFile
 
@@ -61,6 +62,7 @@ class Relearning:
     now: float
 
     def run(self) -> None:
+        saved = self._salvage()
         known = self._known()
         files = list(self._files())
         lost = [file for file in files if file.night not in known]
@@ -69,7 +71,7 @@ class Relearning:
         first += self._ends(known, files, open_night)
         told_of = open_night or max([*known, *(file.night for file in lost)], key=by_age, default="")
         if told_of:
-            noted = events.OutcomeNoted(outcome=outcome_of_loss(self.loss))
+            noted = events.OutcomeNoted(outcome=outcome_of_loss(replace(self.loss, saved=saved)))
             first.append(Entry(at=self.now, night=told_of, body=noted))
         self.journal.append(first, beyond=max(self.beyond, self._highest_serial(files) + LEAP))
         for file in lost:
@@ -77,6 +79,11 @@ class Relearning:
                 self._take_in(file)
         if open_night:
             self._settle(self._fold(open_night))
+
+    def _salvage(self) -> int:
+        aside = self.loss.set_aside
+        rows = salvage(aside, self.loss.first_id, self.loss.last_id) if aside else []
+        return self.journal.refill(rows, self.beyond, self.now)
 
     def _known(self) -> dict[str, NightRow]:
         reader = JournalReader.open(self.place.journal())

@@ -9,7 +9,9 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Entries ``first_id`` to ``last_id`` are gone. ``last_id`` 0: nobody knows how many there were.
+    """Entries ``first_id`` to ``last_id`` are gone, but for ``saved`` of them that were read out of the damaged file.
+
+    ``last_id`` 0: nobody knows how many there were.
 
     ``since`` and ``until``: epoch seconds of the newest entry that was kept and of the last that was written, None
     where that is not known. ``set_aside`` and ``backup`` are paths, empty when there was none.
@@ -22,6 +24,11 @@ class Loss:
     until: float | None = None
     set_aside: str = ""
     backup: str = ""
+    saved: int = 0
+
+    @property
+    def count(self) -> int:
+        return max(0, self.last_id - self.first_id + 1 - self.saved)
 
 
 def outcome_of_loss(loss: Loss) -> Outcome:
@@ -31,6 +38,7 @@ def outcome_of_loss(loss: Loss) -> Outcome:
         "lost_to_id": loss.last_id or None,
         "lost_since": loss.since,
         "lost_until": loss.until,
+        "saved": loss.saved,
         "set_aside": loss.set_aside,
         "backup": loss.backup,
     }
@@ -39,18 +47,20 @@ def outcome_of_loss(loss: Loss) -> Outcome:
 
 
 def sentence(loss: Loss) -> str:
+    lost = f"entries {span(loss)} are lost" if loss.count or not loss.last_id else "no entry is lost"
     parts = [
         loss.why,
         f"it was set aside as {loss.set_aside}" if loss.set_aside else "",
         f"restored from {loss.backup}" if loss.backup else "begun anew: there was no sound backup",
-        f"entries {span(loss)} are lost" if loss.last_id >= loss.first_id or not loss.last_id else "no entry is lost",
+        lost,
         "what the loops recorded themselves was taken in again",
     ]
     return "; ".join(part for part in parts if part)
 
 
 def span(loss: Loss) -> str:
-    return f"{loss.first_id} to {loss.last_id or 'an unknown end'}"
+    but = f" but for {loss.saved} of them" if loss.saved else ""
+    return f"{loss.first_id} to {loss.last_id or 'an unknown end'}{but}"
 
 
 def loss_in(outcome: Outcome) -> Loss | None:
@@ -59,6 +69,7 @@ def loss_in(outcome: Outcome) -> Loss | None:
     first = detail.get("lost_from_id")
     if outcome.kind is not Kind.JOURNAL_ERROR or not isinstance(first, int):
         return None
+    saved = detail.get("saved")
     last, since, until = detail.get("lost_to_id"), detail.get("lost_since"), detail.get("lost_until")
     return Loss(
         why=outcome.evidence[0].what if outcome.evidence else "",
@@ -66,6 +77,7 @@ def loss_in(outcome: Outcome) -> Loss | None:
         last_id=last if isinstance(last, int) else 0,
         since=float(since) if isinstance(since, (int, float)) else None,
         until=float(until) if isinstance(until, (int, float)) else None,
+        saved=saved if isinstance(saved, int) else 0,
         set_aside=str(detail.get("set_aside") or ""),
         backup=str(detail.get("backup") or ""),
     )

@@ -34,7 +34,7 @@ def unknown(facts: Facts, unreadable: int) -> tuple[Unknown, ...]:
 
 def _journal_lost(facts: Facts) -> Iterator[Unknown]:
     for loss in facts.losses:
-        yield Unknown(what="journal_lost", subject=_when(loss), count=max(0, loss.last_id - loss.first_id + 1))
+        yield Unknown(what="journal_lost", subject=_when(loss), count=loss.count)
 
 
 def _when(loss: Loss) -> str:

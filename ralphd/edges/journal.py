@@ -81,6 +81,24 @@ class Journal:
             self._mark.write(ids[-1], fresh[-1].at)
         return [replace(entry, id=id_) for entry, id_ in zip(fresh, ids, strict=True)]
 
+    def refill(self, rows: Sequence[dict[str, Any]], beyond: int, now: float) -> int:
+        """Put back what was read out of a damaged journal, under its old ids; returns how much of it was missing.
+
+        From now on ids up to ``beyond`` count as given: until a later one is stored, every start sees a loss.
+        """
+        if self._mark:
+            self._mark.write(beyond, now)
+        if not rows:
+            return 0
+        try:
+            with self._engine.begin() as connection:
+                before = connection.execute(select(func.count()).select_from(ENTRY)).scalar_one()
+                connection.execute(insert(ENTRY).prefix_with("OR IGNORE", dialect="sqlite"), list(rows))
+                return int(connection.execute(select(func.count()).select_from(ENTRY)).scalar_one() - before)
+        except SQLAlchemyError as error:
+            kind, words = journal_db.trouble(error, self._place)
+            raise JournalError(f"can't refill the journal {self._place}: {words}", kind=kind) from None
+
     def close(self) -> None:
         self._engine.dispose()
         if self._mark:

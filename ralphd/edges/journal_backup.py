@@ -8,14 +8,9 @@ import re
 import sqlite3
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from ralphd.core.errors import JournalError
-from ralphd.edges.journal_health import examine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ralphd.edges.journal_health import examine, opened_read_only
 
 KEEP = 4  # an hour of them at one every 15 minutes
 KEEP_NIGHTS = 7  # the newest of each night before that: a week
@@ -72,7 +67,7 @@ def back_up(journal: str, now: float, night: str = "") -> str:
 def copy(source: str, target: str) -> None:
     """Copy a database by SQLite's own backup into a new file that needs no WAL, and sync it."""
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    with _read(source) as reader, closing(sqlite3.connect(target, isolation_level=None)) as writer:
+    with opened_read_only(source) as reader, closing(sqlite3.connect(target, isolation_level=None)) as writer:
         # All pages at once: in steps, a journal that is written each second would make it begin again for ever.
         reader.backup(writer, pages=-1)
         writer.execute("PRAGMA journal_mode=DELETE").fetchone()
@@ -89,13 +84,6 @@ def sync_folder(folder: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-@contextlib.contextmanager
-def _read(path: str) -> Iterator[sqlite3.Connection]:
-    uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)) as connection:
-        yield connection
 
 
 def _require_space(journal: str, folder: str) -> None:

@@ -70,9 +70,7 @@ def told_by_runners(box: NightBox, night: str) -> dict[str, dict[int, str]]:
     """What each runner has written down, by its own count."""
     folder = box.state / "nights" / night / "loops"
     return {
-        path.parent.name: {
-            line["seq"]: line["type"] for line in map(json.loads, path.read_bytes().split(b"\n")[:-1])
-        }
+        path.parent.name: {line["seq"]: line["type"] for line in map(json.loads, path.read_bytes().split(b"\n")[:-1])}
         for path in folder.glob("*/records.jsonl")
     }
 
