@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -101,7 +102,9 @@ def _own_file(path: str) -> None:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise JournalError(f"can't open the journal {path}: {error.strerror}") from None
+        short = room(os.path.dirname(path)) if error.errno == errno.ENOSPC else None
+        kind, words = (short[0].value, f"{error.strerror}; {short[1]}") if short else ("", error.strerror)
+        raise JournalError(f"can't open the journal {path}: {words}", kind=kind) from None
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
@@ -128,7 +131,8 @@ def revision(engine: Engine, place: str) -> str | None:
             if "alembic_version" in tables:
                 return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     except SQLAlchemyError as error:
-        raise JournalError(f"can't open the journal {shown(place)}: {cause(error)}") from None
+        kind, words = trouble(error, place)
+        raise JournalError(f"can't open the journal {shown(place)}: {words}", kind=kind) from None
     if tables and engine.dialect.name == "sqlite":
         raise JournalError(f"{shown(place)} is a database, but not a journal of ralphd; move it away")
     return None

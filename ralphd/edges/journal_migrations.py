@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ralphd.core.errors import JournalError
 from ralphd.edges.journal_backup import back_up, backup_folder
-from ralphd.edges.journal_db import cause, is_url, shown
+from ralphd.edges.journal_db import is_url, shown, trouble
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -40,7 +40,8 @@ def migrate(engine: Engine, migrations: str, place: str, current: str | None) ->
     except CommandError as error:
         raise JournalError(f"can't bring the journal {shown(place)} up to date: {error}") from None
     except SQLAlchemyError as error:
-        raise JournalError(f"can't open the journal {shown(place)}: {cause(error)}") from None
+        kind, words = trouble(error, place)
+        raise JournalError(f"can't bring the journal {shown(place)} up to date: {words}", kind=kind) from None
 
 
 def _older(place: str) -> str:
