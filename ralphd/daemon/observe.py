@@ -25,6 +25,7 @@ class Sight:
     spawns: dict[str, int] = field(default_factory=dict)
     spawned_at: dict[str, float] = field(default_factory=dict)
     last_seq: dict[str, int] = field(default_factory=dict)
+    nonces: dict[str, str] = field(default_factory=dict)  # of each loop's newest session, stored yet or not
     refused: int = 0
 
     def now(self, loop: str) -> LoopNow:
@@ -48,7 +49,7 @@ def observe(world: World, state: NightState, sight: Sight, *, listen: bool = Tru
         if not listen:
             continue
         told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
-        genuine = _genuine(loop, told.entries)
+        genuine = _genuine(sight, loop, told.entries)
         sight.refused += told.refused + len(told.entries) - len(genuine)
         news += genuine
         if any(isinstance(entry.body, records.TrajectoryStarted) for entry in genuine):
@@ -57,9 +58,12 @@ def observe(world: World, state: NightState, sight: Sight, *, listen: bool = Tru
     return news
 
 
-def _genuine(loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:
-    """Drop ends that carry another nonce than their trajectory's start: forged, or of a session long gone."""
-    nonce = loop.nonce
+def _genuine(sight: Sight, loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:
+    """Drop ends that carry another nonce than their trajectory's start: forged, or of a session long gone.
+
+    The start may have been read a moment ago and still wait for the journal: the state doesn't know it then.
+    """
+    nonce = sight.nonces.get(loop.loop.id, loop.nonce)
     genuine = []
     for entry in told:
         if isinstance(entry.body, records.TrajectoryStarted):
@@ -67,6 +71,7 @@ def _genuine(loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:
         if isinstance(entry.body, (records.TrajectoryEnded, records.AttemptEnded)) and entry.nonce != nonce:
             continue
         genuine.append(entry)
+    sight.nonces[loop.loop.id] = nonce
     return genuine
 
 
