@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ralphd.cli import shipped
@@ -18,7 +18,7 @@ from ralphd.core.state import LoopState, NightState, fold
 from ralphd.edges import nightfile
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.journal_mend import LEAP, mend, revisions
-from ralphd.edges.journal_salvage import salvage
+from ralphd.edges.journal_salvage import gapless, salvage
 from ralphd.edges.loopfolder import LoopFolders, standing_order
 from ralphd.edges.nightfile import NightFile
 
@@ -83,7 +83,15 @@ class Relearning:
     def _salvage(self) -> int:
         aside = self.loss.set_aside
         rows = salvage(aside, self.loss.first_id, self.loss.last_id) if aside else []
-        return self.journal.refill(rows, self.beyond, self.now)
+        return self.journal.refill(gapless(rows, self._last_seq(rows)), self.beyond, self.now)
+
+    def _last_seq(self, rows: Iterable[Mapping[str, object]]) -> dict[tuple[str, str], int]:
+        reader = JournalReader.open(self.place.journal())
+        try:
+            nights = {str(row["night"]) for row in rows}
+            return {(night, loop): seq for night in nights for loop, seq in reader.last_seq(night).items()}
+        finally:
+            reader.close()
 
     def _known(self) -> dict[str, NightRow]:
         reader = JournalReader.open(self.place.journal())

@@ -12,7 +12,7 @@ from ralphd.edges.journal_mark import ID_MAX
 from ralphd.edges.journal_schema import CHECKED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 def salvage(path: str, first_id: int, last_id: int) -> list[dict[str, Any]]:
@@ -30,6 +30,23 @@ def salvage(path: str, first_id: int, last_id: int) -> list[dict[str, Any]]:
                 )  # keeps what came before an error
         found.update((row[0], row) for row in _in_order(rows if order == "ASC" else rows[::-1]))
     return [_ready(found[id_]) for id_ in sorted(found) if first_id <= id_ <= (last_id or ID_MAX)]
+
+
+def gapless(rows: list[dict[str, Any]], last_seq: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    """Leave out what a runner recorded after a record that is missing: all of it is read again from its own file.
+
+    ``last_seq`` tells, by night and loop, how far the journal has come without these rows.
+    """
+    known, kept = dict(last_seq), []
+    for row in rows:
+        loop = (row["night"], row["loop"])
+        if row["seq"] is not None and row["seq"] != known.get(loop, 0) + 1:
+            known[loop] = -1  # no further record of this loop can follow it
+            continue
+        if row["seq"] is not None:
+            known[loop] = row["seq"]
+        kept.append(row)
+    return kept
 
 
 def _is_ours(row: tuple[Any, ...]) -> bool:

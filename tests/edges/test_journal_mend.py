@@ -22,7 +22,7 @@ from ralphd.edges.journal_backup import KEEP, back_up, backup_folder, backups
 from ralphd.edges.journal_health import examine
 from ralphd.edges.journal_mark import read_mark
 from ralphd.edges.journal_mend import Mended, mend, revisions
-from ralphd.edges.journal_salvage import salvage
+from ralphd.edges.journal_salvage import gapless, salvage
 
 MIGRATIONS = str(Path(__file__).parents[2] / "migrations")
 NOW = 1796100000.0
@@ -179,6 +179,13 @@ def test_where_no_journal_ever_was_nothing_is_missed(tmp_path):
     assert mended(path).loss is None
     opened(path).close()
     assert mended(path).loss is None
+
+
+def test_records_behind_a_missing_one_are_left_to_their_own_file():
+    rows = [{"night": "n", "loop": "a", "seq": seq} for seq in (3, 4, None, 6, 7, None)]
+    rows.append({"night": "n", "loop": "b", "seq": 1})
+    kept = [(row["loop"], row["seq"]) for row in gapless(rows, {("n", "a"): 2})]
+    assert kept == [("a", 3), ("a", 4), ("a", None), ("a", None), ("b", 1)]
 
 
 def test_the_newest_sound_backup_is_taken(dead, tmp_path):
