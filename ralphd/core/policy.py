@@ -13,6 +13,7 @@ from ralphd.core.model import Candidate, Verdict, Verifier, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import Ending, LoopState, NightState, TaskState, to_beat
 
+LOOPS_NAMED = 40  # more of 512 would hide what is said
 LEFT_BY_HANGUP = "hangup"  # a runner's own word when its window was closed under it
 
 # A spawn that shows no life is tried again after 20, 40, 60 … s: a broken server must not meet a storm.
@@ -300,7 +301,9 @@ def vet(state: NightState, action: Action) -> str:
         case actions.Verify():
             return ""
         case _ if loop is None:
-            return f"no loop named {action.loop!r}; `ralphd status` lists them"
+            known = list(state.loops)
+            more = " …" if len(known) > LOOPS_NAMED else ""
+            return f"no loop named {action.loop!r}; there are: {', '.join(known[:LOOPS_NAMED])}{more}"
         case actions.Pause() | actions.Tell() if loop.want is Want.STOPPED:
             return f"{action.loop} has been stopped for this night"
         case actions.Resume() | actions.RestartLoop() | actions.SpawnRunner() if state.ending:

@@ -192,6 +192,8 @@ def _apply_action(state: NightState, intended: events.ActionIntended) -> None:
             loop = state.loops[name]
             loop.want = {actions.Pause: Want.PAUSED, actions.Resume: Want.RUNNING}.get(type(action), Want.STOPPED)
             loop.left = ""
+            if loop.want is Want.RUNNING:  # what held it counts again only if the runner says so again
+                loop.held_kind = loop.held_why = ""
             loop.wanted_by = intended.by
             loop.note = "" if loop.want is Want.RUNNING else intended.why
         case actions.RestartLoop(loop=name, reset_to=reset_to):
