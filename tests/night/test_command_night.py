@@ -475,6 +475,36 @@ def test_a_refused_key_holds_every_loop_until_it_is_mended(box: NightBox) -> Non
     assert report["outcomes"]["inference.auth"] == 1
 
 
+TELLTALE = """#!/bin/sh
+cat >/dev/null
+echo "{\\"type\\":\\"text\\",\\"text\\":\\"keys: $PASSED and $SERVICE_API_KEY\\"}"
+echo "keys: $PASSED and $SERVICE_API_KEY" >&2
+exit 1
+"""
+
+
+def test_what_opens_doors_is_shown_to_nobody(box: NightBox) -> None:
+    """Whether it was passed on or written into ralphd.toml: it stays out of pane, journal, log and report."""
+    secrets = {"PASSED": "hunter2-of-the-shell", "SERVICE_API_KEY": "hunter2-of-the-file"}
+    box.env["PASSED"] = secrets["PASSED"]
+    configure(box, TELLTALE)
+    text = (box.repo / "ralphd.toml").read_text()
+    given = f'env = {{ SERVICE_API_KEY = "{secrets["SERVICE_API_KEY"]}" }}\nenv_pass = ["PASSED"]\n'
+    box.configure(text.replace("[[task]]", f"{given}[[task]]"))
+    box.start("--width", "1")
+    box.wait_for(records.TrajectoryEnded, 2)
+    pane = box.pane_text("loop-1")
+    box.stop()
+    night = box.state / "nights" / box.nights()[-1]
+    logs = [path.read_text() for path in (night / "loops" / "loop-1" / "logs").iterdir()]
+    assert all(any(secret in text for text in logs) for secret in secrets.values())
+    files = [*box.state.glob("journal.db*"), box.state / "daemon.log", night / "report.json", night / "report.md"]
+    assert "keys: " in pane
+    for secret in secrets.values():
+        assert secret not in pane
+        assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
+
+
 def test_one_night_serves_two_repositories(box: NightBox) -> None:
     other = repository(box.root / "other")
     (other / "PROMPT.md").write_text("Count here, too.\n")
