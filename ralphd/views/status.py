@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ralphd.views import terminal, words
+from ralphd.views import terminal
 from ralphd.views.blocks import Block, Paragraph, Table
+from ralphd.views.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def _part(status: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _text(value: object, unknown: str = "-") -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return words.number(float(value))
+        return number(float(value))
     return unknown if value is None else str(value)
 
 

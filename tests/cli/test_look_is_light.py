@@ -15,6 +15,7 @@ HEAVY = (
     "apscheduler",
     "tomllib",
     "ralphd.edges.journal",
+    "ralphd.core.report",
 )
 
 
