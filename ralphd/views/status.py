@@ -28,6 +28,8 @@ def _page(status: dict[str, Any]) -> Iterator[Block]:
     yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
     yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
+    for trouble in _part(status, "daemon").get("trouble") or ():
+        yield Paragraph(text=f"Needs you: {trouble}")
     if loops:
         yield Table(header=HEADER, rows=tuple(map(_row, loops)), numbers=_NUMBERS, last_gives_way=True)
 

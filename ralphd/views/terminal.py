@@ -18,7 +18,7 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 def render_report(report: Report, *, bold: bool = False, encoding: str | None = "utf-8") -> str:
     """Return the report as text that ends in a newline. ``bold``: the stream is a terminal that knows it."""
-    from ralphd.views import words  # noqa: PLC0415  # a status needs no words of a report, and shall come at once
+    from ralphd.views import words  # noqa: PLC0415  # a status is rendered here too, and must not load the report
 
     return render_page(words.page(report), bold=bold, encoding=encoding)
 

@@ -60,9 +60,13 @@ class NightBox:
             "RALPHD_STATE": str(state),
         }
 
+    def env_of_strangers(self) -> dict[str, str]:
+        """The environment of a process that has nothing to do with any night."""
+        return {name: value for name, value in self.env.items() if name != "RALPHD_STATE"}
+
     # What a person does
 
-    def configure(self, text: str, *, commit: bool = False) -> None:
+    def configure(self, text: str) -> None:
         """Write ralphd.toml beside the repository's files."""
         (self.repo / "ralphd.toml").write_text(text)
 
@@ -91,6 +95,9 @@ class NightBox:
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads(self.ralphd("status", "--json").stdout))
+
+    def status_code(self) -> int:
+        return self.ralphd("status", code=None).returncode
 
     def report(self) -> dict[str, Any]:
         return dict(json.loads(self.ralphd("report", "--json").stdout))
