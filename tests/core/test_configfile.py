@@ -178,6 +178,13 @@ def test_the_second_task_has_the_second_line():
     assert error.line == 7
 
 
+def test_a_line_of_another_task_is_never_named():
+    """An inline table has no line of its own to find: then rather none."""
+    error = refused("[[task]]\nname = 'a'\n[task.verify]\ncommand = 'x'\n[[task]]\nname = 'b'\nverify = { goal = 1 }\n")
+    assert error.key == "task[1].verify.goal"
+    assert error.line == 0
+
+
 def test_what_is_not_toml_names_the_line():
     """As the parser tells it."""
     assert refused("[night]\nwidth = = 1\n").line == 2

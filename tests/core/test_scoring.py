@@ -85,6 +85,13 @@ def test_a_report_that_is_none_is_no_score(data):
     assert found.why
 
 
+def test_a_document_type_is_refused_unread():
+    """Even when the tests in it are fine: entities can blow up, and no runner writes any."""
+    found = run("junit:r.xml", files={"r.xml": "<!DOCTYPE x>" + junit(3)})
+    assert found.value is None
+    assert "document type" in found.why
+
+
 def test_a_goal_decides_whether_it_passed():
     """In its direction; a failed run of tests passes nothing, however good the figure."""
     assert run(r"regex:(\d+)", output="8", goal=8).passed
