@@ -108,4 +108,5 @@ def test_a_demo_without_tmux_says_so(tmp_path):
     argv = [sys.executable, "-m", "ralphd", "demo"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done
+    assert not list(tmp_path.glob("ralphd-demo-*"))
     assert done.stderr == "ralphd: there is no tmux on PATH; install it: apt install tmux\n"

@@ -269,6 +269,10 @@ def test_logs_of_a_damaged_folder(bare):
     logs.mkdir(parents=True)
     bare.state.chmod(0o700)
     (logs / "001-00001.log").write_bytes(b"\x00\xff\x1b[2J" + os.urandom(10000) + b"\nend\n")
+    (logs.parent / "records.jsonl").write_bytes(
+        b'{"type": "TrajectoryEnded", "generation": 1, "trajectory": 1, "body": []}\n["TrajectoryEnded"]\n{TrajectoryEnded\n'
+        + os.urandom(1 << 19)
+    )
     assert bare.good("logs", "one").endswith("end\n")
     assert "\x1b" not in bare.good("logs", "one")
     os.mkfifo(logs / "001-00002.log")

@@ -187,11 +187,12 @@ def test_what_may_be_asked_for():
         Resume(loop="a"),
         Resume(loop="b"),
         RestartLoop(loop="b"),
-        StopLoop(loop="b"),
+        StopLoop(loop="a"),
         EndNight(),
     ):
         assert vet(state, fine) == ""
     assert "b has been stopped" in vet(state, Pause(loop="b"))
+    assert "b has been stopped" in vet(state, StopLoop(loop="b"))
     assert vet(state, Pause(loop="c")) == "no loop named 'c'; there are: a, b"
     night.acted(EndNight(), "", "asked")
     assert vet(fold(night.entries), Resume(loop="a")) == "the night is ending"
