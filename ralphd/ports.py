@@ -48,7 +48,7 @@ class Panes(Protocol):
     """The private tmux server. Raises TmuxError; a slow server raises it within seconds."""
 
     def open_windows(self, windows: Sequence[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]:
-        """Open a window for each (name, argv), the server first if need be. Returns pane ids by name."""
+        """Open a window for each (name, argv), the server first if need be; the pane ids of those that opened."""
 
     def panes(self) -> Mapping[str, PaneSeen]:
         """Return all panes by pane id; empty when no server runs."""
@@ -64,14 +64,18 @@ class Panes(Protocol):
 class Repositories(Protocol):
     """Night repositories and the loops' branches in them. Raises GitError."""
 
-    def add_worktree(self, task: Task, loop: Loop) -> None:
-        """Make the loop's worktree, not checked out yet, and its branch. Nothing happens where both exist."""
+    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
+        """Make the loops' worktrees, not checked out yet, and their branches. Nothing happens where both exist."""
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         """Return the tips of the night's branches by loop id."""
 
-    def deliver(self, task: Task, night: str) -> None:
-        """Bring the night's branches into the user's repository as refs/ralphd/<night>/…, and change nothing else."""
+    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
+        """Bring the night's branches into the user's repository as refs/ralphd/<night>/…, and change nothing else.
+
+        ``best`` maps loops to commits that must come along even where no branch holds them any more. Returns a line
+        for each ref that could not be brought over.
+        """
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         """Hash what agents must not change in the night repository: config, hooks, attributes."""

@@ -118,19 +118,23 @@ class FakeRepositories:
     tips: dict[str, Head] = field(default_factory=dict)
     worktrees: list[str] = field(default_factory=list)
     delivered: list[str] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
     prints: dict[str, str] = field(default_factory=dict)
 
-    def add_worktree(self, task: Task, loop: Loop) -> None:
-        self.worktrees.append(loop.id)
-        self.tips.setdefault(loop.id, Head(commit=task.base, tree=f"tree of {task.base}"))
+    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
+        for loop in loops:
+            self.worktrees.append(loop.id)
+            self.tips.setdefault(loop.id, Head(commit=task.base, tree=f"tree of {task.base}"))
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         del task, night
         return dict(self.tips)
 
-    def deliver(self, task: Task, night: str) -> None:
+    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         del night
+        self.kept.update(best)
         self.delivered.append(task.name)
+        return ()
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         del task

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ralphd import __version__
@@ -21,6 +21,7 @@ from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
 from ralphd.core.state import NightState
+from ralphd.edges.checkout import describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
 from ralphd.edges.schedule import local_zone
@@ -67,9 +68,19 @@ class Start:
         preflight.check_environment(config.agent, self.environ)
         program = preflight.find_program(config.agent, own.folder, self.environ)
         self.say(f"night {row.id} is open and its daemon is gone: taking it up again with {len(state.loops)} loops")
+        self._refresh_verifiers(state, config, own.folder)
         frame = self._frame(config, program, state, last_seq)
         journal = open_journal(self.place, config, self.environ)
         return Begun(frame=frame, journal=journal, settings=own, adopted=True)
+
+    @staticmethod
+    def _refresh_verifiers(state: NightState, config: Config, folder: str) -> None:
+        """Take verifiers from the file again: the journal holds them with secrets redacted."""
+        for task in config.tasks:
+            checkout = describe_repo(os.path.join(folder, os.path.expanduser(task.repo)))
+            name = plan.task_name(task.name, checkout.toplevel)
+            if name in state.tasks:
+                state.tasks[name].task = replace(state.tasks[name].task, verifier=task.verify)
 
     def _new(self, config: Config, asked: list[preflight.Asked], program: str) -> Begun:
         journal = open_journal(self.place, config, self.environ)

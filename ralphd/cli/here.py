@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ralphd.cli.place import Place
-from ralphd.core.errors import NothingRunning, RalphdError
+from ralphd.core.errors import ConfigError, NothingRunning, RalphdError
 from ralphd.edges.control import ask
 from ralphd.edges.ownership import open_state, state_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralphd.core.config import Config
 
 
 def place(*, make: bool = False) -> Place:
@@ -18,6 +22,16 @@ def place(*, make: bool = False) -> Place:
     if not make and not os.path.isdir(path):
         raise NothingRunning(f"no night has been yet in {path}; `ralphd start` begins one, `ralphd demo` shows one")
     return Place(state=open_state(path))
+
+
+def config() -> Config | None:
+    """Return the configuration of the folder we are in, for where the journal is; None: there is none to be read."""
+    from ralphd.cli import settings  # noqa: PLC0415  # status must not wait for it
+
+    try:
+        return settings.found_from(os.getcwd()).read()
+    except (ConfigError, OSError):  # who only looks must not be stopped by a mistake in it
+        return None
 
 
 class RefusedError(RalphdError):
@@ -31,7 +45,7 @@ class RefusedError(RalphdError):
 def request(where: Place, data: dict[str, object]) -> Iterator[dict[str, object]]:
     """Ask the daemon; yields its replies. Raises RefusedError for a refusal, NothingRunning without a daemon."""
     answered = False
-    for reply in ask(Path(where.state), data):
+    for reply in _ask(where, data):
         answered = answered or "code" in reply
         if reply.get("ok") is not True:
             code = reply.get("code")
@@ -39,3 +53,14 @@ def request(where: Place, data: dict[str, object]) -> Iterator[dict[str, object]
         yield reply
     if not answered:
         raise NothingRunning("the daemon went away before it answered; `ralphd start` takes its night up again")
+
+
+def _ask(where: Place, data: dict[str, object]) -> Iterator[dict[str, object]]:
+    try:
+        yield from ask(Path(where.state), data)
+    except NothingRunning:
+        from ralphd.cli.absence import why_nobody_answers  # noqa: PLC0415  # needs the journal, and only then
+
+        raise NothingRunning(why_nobody_answers(where, config())) from None
+    except (ValueError, OSError) as error:
+        raise NothingRunning(f"the daemon's answer broke off ({error}); ask again") from None

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
 
 import click
 
-from ralphd.cli import here
-from ralphd.core.report import to_json
-from ralphd.views import markdown, terminal
+from ralphd.cli import here, out
+from ralphd.cli.out import JSON
 from ralphd.views.status import render_status
-
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
@@ -24,24 +19,39 @@ def status(*, as_json: bool) -> None:
         data = reply["data"]
         assert isinstance(data, dict)
         if as_json:
-            click.echo(json.dumps(data, indent=1))
+            out.data(data)
         else:
-            columns = shutil.get_terminal_size().columns
-            click.echo(render_status(data, columns=columns, encoding=sys.stdout.encoding), nl=False)
+            click.echo(render_status(data, columns=out.columns(), encoding=out.encoding()), nl=False)
 
 
 @click.command()
 @click.argument("night", required=False, default="")
 @JSON
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
-def report(night: str, *, as_json: bool, as_markdown: bool) -> None:
+@click.option("--list", "as_list", is_flag=True, help="List the nights there are, the newest last.")
+def report(night: str, *, as_json: bool, as_markdown: bool, as_list: bool) -> None:
     """Tell what a night gave (the newest, if none is named)."""
-    from ralphd.cli.reports import make_report  # noqa: PLC0415  # status must not wait for the journal's libraries
+    # status must not wait for the journal's libraries
+    from ralphd.cli.reports import list_nights, make_report  # noqa: PLC0415
+    from ralphd.core.report import to_json  # noqa: PLC0415
+    from ralphd.views import markdown, terminal  # noqa: PLC0415
 
-    made = make_report(here.place(), night)
+    where = here.place()
+    if as_list:
+        rows = list_nights(where, here.config())
+        out.data(rows) if as_json else _show_nights(rows)
+        return
+    made = make_report(where, night, here.config())
     if as_json:
-        click.echo(json.dumps(to_json(made), indent=1))
+        out.data(to_json(made))
     elif as_markdown:
         click.echo(markdown.render_report(made), nl=False)
     else:
-        click.echo(terminal.render_report(made, bold=sys.stdout.isatty(), encoding=sys.stdout.encoding), nl=False)
+        bold = sys.stdout is not None and sys.stdout.isatty()
+        click.echo(terminal.render_report(made, bold=bold, encoding=out.encoding()), nl=False)
+
+
+def _show_nights(rows: list[dict[str, object]]) -> None:
+    for row in rows:
+        end = f"until {row['ended_at']} ({row['why_ended']})" if row["ended_at"] else "not ended"
+        out.say(f"{row['id']}  {row['started_at']}  {end}")

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
 import click
 
 from ralphd import __version__
+from ralphd.cli import out
 from ralphd.core.errors import RalphdError
 
 # In the order a night meets them, each with the module that holds it: only the one that is called gets imported.
 VERBS = {
+    "init": "setup",
+    "doctor": "doctor",
+    "demo": "demo",
     "start": "night",
     "status": "look",
-    "report": "look",
+    "attach": "attach",
+    "logs": "logs",
     "pause": "steer",
     "resume": "steer",
     "restart": "steer",
     "stop": "steer",
+    "report": "look",
+    "journal": "journal",
+    "guard": "guard",
+    "classify": "classify",
 }
+INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 
 
 class Verbs(click.Group):
@@ -33,12 +44,20 @@ class Verbs(click.Group):
         del ctx
         if cmd_name not in VERBS:
             return None
-        found = getattr(import_module(f"ralphd.cli.{VERBS[cmd_name]}"), cmd_name.replace("-", "_"))
+        found = getattr(import_module(f"ralphd.cli.{VERBS[cmd_name]}"), cmd_name)
         assert isinstance(found, click.Command)
         return found
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+EXIT_STATUS = (
+    "Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 no daemon, night or loop of that name, "
+    "75 another daemon owns the state folder."
+)
+
+
+@click.group(
+    cls=Verbs, epilog=EXIT_STATUS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="ralphd")
 def main() -> None:
     """Run coding agents overnight, keep them making verified progress, and report honestly in the morning."""
@@ -46,20 +65,46 @@ def main() -> None:
 
 def run() -> None:
     """Run the command line; what goes wrong is one line on stderr, never a traceback."""
+    out.be_lenient()
     try:
-        main(standalone_mode=False)
+        code = _invoke()
     except RalphdError as error:
-        fail(str(error), error.exit_code)
-    except click.ClickException as error:
+        code = _tell(str(error), error.exit_code)
+    except click.UsageError as error:
         error.show()
-        sys.exit(2 if isinstance(error, click.UsageError) else error.exit_code)
+        code = 2
+    except click.ClickException as error:
+        code = _tell(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        fail("interrupted", 130)
+        code = _tell("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output left (`ralphd journal | head`)
-        sys.exit(0)
-
-
-def fail(message: str, code: int) -> None:
-    click.echo(f"ralphd: {message}", err=True)
+        code = _nobody_reads()
+    except OSError as error:
+        code = _tell(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+    except Exception as error:  # the loop boundary: there is no journal to write to here
+        if "RALPHD_TRACEBACK" in os.environ:
+            raise
+        what = f"{type(error).__name__}: {error}"
+        code = _tell(f"this should not have happened: {what} (RALPHD_TRACEBACK=1 shows where)", 1)
     sys.exit(code)
+
+
+def _invoke() -> int:
+    """Do what ``main()`` does, but leave a reader that went away to us, and call us ralphd however we were started."""
+    try:
+        with main.make_context("ralphd", sys.argv[1:]) as context:
+            main.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return 0
+
+
+def _tell(message: str, code: int) -> int:
+    out.hint(f"ralphd: {message}")
+    return code
+
+
+def _nobody_reads() -> int:
+    """End well: the reader of our output left (``ralphd journal | head``), so it has what it wanted."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter complains when it flushes at its end
+    return 0

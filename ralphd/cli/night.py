@@ -13,11 +13,12 @@ from ralphd.cli import here
 from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings, found_from
 from ralphd.core.errors import UsageError
+from ralphd.edges.ownership import state_folder
 
 DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralphd.toml.")
 
 
-@click.command()
+@click.command(short_help="Begin a night here, or take up the open one.")
 @DOMAIN
 @click.option("--width", type=click.IntRange(1, 4096), help="Loops at once.")
 @click.option("--for", "for_", metavar="DURATION", default="", help="End after this long: 8h, 10m.")
@@ -35,7 +36,8 @@ def start(
         raise UsageError("--for and --until exclude each other")
     found = found_from(os.getcwd(), config or "")
     settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
-    settings.read()  # a mistake in it is told before anything is made
+    if word < 0:
+        refuse_mistakes(settings)
     where = here.place(make=True)
     if word < 0 and not foreground:
         sys.exit(launch(where, sys.argv[1:]))
@@ -43,6 +45,20 @@ def start(
 
     speak = serve.Word(write=_show) if word < 0 else serve.through(word)
     sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted))
+
+
+def refuse_mistakes(settings: Settings) -> None:
+    """Tell a mistake before a state folder is made for it. Where there were nights the daemon checks, by itself."""
+    config = settings.read()
+    if os.path.isdir(os.path.join(state_folder(os.environ), "nights")):
+        return  # perhaps one of them is open, and has its own settings
+    from ralphd.cli import preflight  # noqa: PLC0415  # not needed for most starts, which shall be quick
+    from ralphd.edges.tmux import Tmux  # noqa: PLC0415
+
+    Tmux("", environ=os.environ).check()
+    preflight.check_environment(config.agent, os.environ)
+    preflight.check_tasks(config, settings.folder, os.environ.get("PATH", os.defpath))
+    preflight.find_program(config.agent, settings.folder, os.environ)
 
 
 def launch(where: Place, arguments: list[str]) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ralphd.core.config import Config
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralphd.core.config import Config
 
 
 @dataclass(frozen=True, kw_only=True)

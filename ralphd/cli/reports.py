@@ -11,6 +11,7 @@ from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning
 from ralphd.core.report import report, to_json
 from ralphd.core.report_parts import Report
+from ralphd.core.status import iso
 from ralphd.edges.journal import JournalReader
 from ralphd.views import markdown
 
@@ -25,7 +26,19 @@ def make_report(place: Place, night: str = "", config: Config | None = None) -> 
             raise NothingRunning(f"no night named {night!r}; there are: {', '.join(known[-10:]) or 'none'}")
         if not known:
             raise NothingRunning("no night has been yet; `ralphd start` begins one, `ralphd demo` shows one")
-        return report(reader.entries(night or known[-1]), time.time())
+        return report(reader.entries(night or known[-1]), time.time(), lambda: reader.unreadable)
+    finally:
+        reader.close()
+
+
+def list_nights(place: Place, config: Config | None = None) -> list[dict[str, object]]:
+    """Return each night's id, start, end (None: not ended) and why it ended, the oldest first."""
+    reader = JournalReader.open(place.journal(config))
+    try:
+        return [
+            {"id": row.id, "started_at": iso(row.started_at), "ended_at": iso(row.ended_at), "why_ended": row.why_ended}
+            for row in reader.nights()
+        ]
     finally:
         reader.close()
 

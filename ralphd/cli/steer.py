@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import click
 
-from ralphd.cli import here
+from ralphd.cli import here, out
+from ralphd.cli.out import JSON
 
 
-def _steer(verb: str, loops: tuple[str, ...], done: str, **more: object) -> None:
+def _steer(verb: str, loops: tuple[str, ...], done: str, *, as_json: bool, **more: object) -> None:
     for reply in here.request(here.place(), {"verb": verb, "loops": list(loops), **more}):
         data = reply.get("data")
         if isinstance(data, dict):
-            click.echo(f"{done}: {', '.join(str(loop) for loop in data.get('loops', []))}")
+            out.data(data) if as_json else out.say(f"{done}: {', '.join(str(loop) for loop in data.get('loops', []))}")
 
 
 @click.command()
 @click.argument("loops", nargs=-1)
 @click.option("--now", is_flag=True, help="End the running session instead of awaiting its end; its work is kept.")
-def pause(loops: tuple[str, ...], *, now: bool) -> None:
+@JSON
+def pause(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
     """Hold loops (all, if none is named) when their session ends."""
-    _steer("pause", loops, "held from now on" if now else "held at the end of the session", now=now)
+    done = "held from now on" if now else "held at the end of the session"
+    _steer("pause", loops, done, as_json=as_json, now=now)
 
 
 @click.command()
 @click.argument("loops", nargs=-1)
-def resume(loops: tuple[str, ...]) -> None:
+@JSON
+def resume(loops: tuple[str, ...], *, as_json: bool) -> None:
     """Let held or waiting loops go on at once."""
-    _steer("resume", loops, "going on")
+    _steer("resume", loops, "going on", as_json=as_json)
 
 
 @click.command()
@@ -34,24 +38,29 @@ def resume(loops: tuple[str, ...]) -> None:
 @click.option(
     "--clean", is_flag=True, help="Begin again from the last verified commit; what was there is parked in a ref."
 )
-def restart(loops: tuple[str, ...], *, clean: bool) -> None:
+@JSON
+def restart(loops: tuple[str, ...], *, clean: bool, as_json: bool) -> None:
     """End the running session of loops and begin a new generation."""
-    _steer("restart", loops, "restarting", clean=clean)
+    _steer("restart", loops, "restarting", as_json=as_json, clean=clean)
 
 
 @click.command()
 @click.argument("loops", nargs=-1)
 @click.option("--now", is_flag=True, help="Don't wait for verdicts of the last commits.")
-def stop(loops: tuple[str, ...], *, now: bool) -> None:
-    """End loops, or the whole night: sessions are ended, last commits verified, results brought over."""
-    where = here.place()
-    request: dict[str, object] = {"verb": "stop", "loops": list(loops), "now": now}
-    for reply in here.request(where, request):
+@JSON
+def stop(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
+    """End the night, or only the loops that are named.
+
+    Sessions are ended, last commits verified, results brought over into the repository.
+    """
+    if loops:
+        _steer("stop", loops, "stopping", as_json=as_json, now=now)
+        return
+    for reply in here.request(here.place(), {"verb": "stop", "loops": [], "now": now}):
+        data = reply.get("data")
         if "progress" in reply:
-            click.echo(reply["progress"], err=True)
-        elif loops:
-            click.echo(f"stopping {', '.join(loops)}")
-        else:
-            data = reply.get("data")
-            night = data.get("night") if isinstance(data, dict) else ""
-            click.echo(f"night {night} has ended; `ralphd report` tells what it gave")
+            out.hint(str(reply["progress"]))
+        elif isinstance(data, dict) and as_json:
+            out.data(data)
+        elif isinstance(data, dict):
+            out.say(f"night {data.get('night')} has ended; `ralphd report` tells what it gave")

@@ -89,6 +89,10 @@ class Parts:
     close: Callable[[], None]
 
 
+def assigner(program: str, environ: Mapping[str, str]) -> Assigner:
+    return Assigner(environ=environ, program=program, preamble=shipped.text("preamble.md"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Frame:
     """What a night's daemon is built for. ``last_seq``: how far each runner's records are in the journal."""
@@ -119,7 +123,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         judge=verifiers,
         host=LoopProcesses(clock=time.monotonic, wait=time.sleep),
         config=frame.config,
-        assignment=Assigner(environ=environ, program=frame.program, preamble=shipped.text("preamble.md")),
+        assignment=assigner(frame.program, environ),
         runner=lambda folder: (*LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log),
@@ -150,7 +154,8 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         verifiers.close()
         slow.shutdown(wait=True, cancel_futures=True)
         judges.shutdown(wait=True, cancel_futures=True)
-        writer.close()
+        if not writer.close():
+            world.log.error("not everything could be written to the journal", why=writer.trouble)
         journal.close()
         folders.close()
 

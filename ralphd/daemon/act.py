@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -82,31 +82,30 @@ class Doer:
 
     def _spawn(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
         """Make ready and open the windows of all of them by one call. Runs in ``slow``."""
-        ready: list[tuple[int, LoopState]] = []
-        self.world.host.end_leftovers([loop.loop.nonce for _, loop in spawns if loop.started])
-        for intent, loop in spawns:
-            try:
-                self._make_ready(state, intent, loop)
-            except (OSError, EdgeError) as error:
-                self._spawn_failed(intent, loop, str(error))
-            else:
-                ready.append((intent, loop))
-        if not ready:
-            return
+        opened: Mapping[str, str] = {}
+        why = "tmux opened no window for it"
         try:
-            self._close_old_windows({loop.loop.id for _, loop in ready})
-            self.world.panes.open_windows([(loop.loop.id, self.world.runner(loop.loop.folder)) for _, loop in ready])
-        except (OSError, EdgeError) as error:
-            for intent, loop in ready:
-                self._spawn_failed(intent, loop, str(error))
-        else:
-            for intent, _ in ready:
+            self._make_ready(state, spawns)
+            windows = [(loop.loop.id, self.world.runner(loop.loop.folder)) for _, loop in spawns]
+            opened = self.world.panes.open_windows(windows)
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            why = str(error) or type(error).__name__
+        for intent, loop in spawns:
+            if loop.loop.id in opened:
                 self.inbox.put(Settled(intent=intent, result="done"))
+            else:
+                self._spawn_failed(intent, loop, why)
 
-    def _make_ready(self, state: NightState, intent: int, loop: LoopState) -> None:
-        self.world.repositories.add_worktree(state.tasks[loop.loop.task].task, loop.loop)
-        self._assign(state, loop, loop.generation, loop.reset_to)
-        self.world.folders.order(loop.loop.folder, Order(serial=intent, want=Want.RUNNING))
+    def _make_ready(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
+        self.world.host.end_leftovers([loop.loop.nonce for _, loop in spawns if loop.started])
+        self._close_old_windows({loop.loop.id for _, loop in spawns})
+        for name, task in state.tasks.items():
+            loops = [loop.loop for _, loop in spawns if loop.loop.task == name]
+            if loops:
+                self.world.repositories.add_worktrees(task.task, loops)
+        for intent, loop in spawns:
+            self._assign(state, loop, loop.generation, loop.reset_to)
+            self.world.folders.order(loop.loop.folder, Order(serial=intent, want=Want.RUNNING))
 
     def _close_old_windows(self, loops: set[str]) -> None:
         for pane in self.world.panes.panes().values():

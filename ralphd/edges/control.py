@@ -60,8 +60,8 @@ class ControlServer:
 
         with connection:
             refusal = _refusal(connection)
-            request = _read_request(connection) if not refusal else None
-            if request is None:
+            request = _read_request(connection)  # read even when refused: closing over unread bytes loses the reply
+            if request is None or refusal:
                 reply({"ok": False, "error": refusal or "not a request", "code": 1}, True)
                 return
             self._handle(request, reply)

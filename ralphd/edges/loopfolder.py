@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from ralphd.ports import Told
 READ_AT_ONCE_BYTES = 1 << 20
 # The longest line a runner writes is a TrajectoryEnded with evidence, a few KiB. Longer: damaged or hostile.
 LINE_MAX_BYTES = 256 << 10
+# A runner counts by one. A forged line with a huge number must not make everything after it look old.
+SEQ_LEAP_MAX = 1_000_000
 
 
 @dataclass
@@ -67,7 +70,7 @@ class LoopFolders:
         refused = 0
         for line in _new_lines(tail):
             entry = _entry(line, night, loop.id)
-            if entry is None or entry.seq > tail.last_seq + 1_000_000:
+            if entry is None or entry.seq > tail.last_seq + SEQ_LEAP_MAX:
                 refused += 1
             elif entry.seq > tail.last_seq:
                 tail.last_seq = entry.seq
@@ -92,6 +95,9 @@ class LoopFolders:
             # never follow a link or block on a FIFO that an agent put there
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
+            return known
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
             return known
         if known is not None:
             os.close(known.fd)

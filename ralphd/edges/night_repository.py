@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ralphd.core.errors import GitError, UsageError
-from ralphd.core.worktrees import admin_folder, is_branch, is_object_id, link_files
+from ralphd.core.worktrees import RESCUE_ROOT, admin_folder, is_branch, is_object_id, link_files
 from ralphd.edges.checkout import Checkout, copy_excludes, index_copy, make_view
 from ralphd.edges.clone import files_below, identity, link_objects, make_bare, replace_file, require_whole
 from ralphd.edges.git import Git
@@ -162,6 +162,10 @@ class NightRepository:
         return "".join(
             letter if letter.isprintable() else "\ufffd" for letter in line.decode("utf-8", "replace").rstrip("\n")
         )
+
+    def keep(self, night: str, name: str, commit: str) -> None:
+        """Hold a commit by a rescue ref: its loop may have amended it, reset over it or moved its branch since."""
+        self._git("update-ref", "--no-deref", f"{RESCUE_ROOT}{night}/{name}", commit)
 
     def fingerprint(self) -> dict[str, str]:
         """Return a digest of every file that can make git run something, by its path in the night repository."""

@@ -16,7 +16,7 @@ class TmuxPanes:
         self._home = home
 
     def open_windows(self, windows: Sequence[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]:
-        return self._tmux.open_windows(windows, home=self._home, reuse=True)
+        return self._tmux.open_windows(windows, home=self._home)
 
     def panes(self) -> Mapping[str, PaneSeen]:
         return {

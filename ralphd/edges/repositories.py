@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ralphd.core.model import Loop, Task
 from ralphd.core.policy import Head
@@ -13,15 +13,19 @@ from ralphd.edges.night_repository import NightRepository
 class NightRepositories:
     """The working default of ports.Repositories."""
 
-    def add_worktree(self, task: Task, loop: Loop) -> None:
-        NightRepository(task.night_repository).add_worktree(loop.worktree, loop.branch, task.base)
+    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
+        wanted = [(loop.worktree, loop.branch) for loop in loops]
+        NightRepository(task.night_repository).add_worktrees(wanted, task.base)
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         tips = NightRepository(task.night_repository).heads(f"ralphd/{night}/")
         return {name.rsplit("/", 1)[1]: Head(commit=tip.commit, tree=tip.tree) for name, tip in tips.items()}
 
-    def deliver(self, task: Task, night: str) -> None:
-        deliver(describe_repo(task.repository), NightRepository(task.night_repository).control, night)
+    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
+        repository = NightRepository(task.night_repository)
+        for loop, commit in best.items():
+            repository.keep(night, f"best-{loop}", commit)
+        return deliver(describe_repo(task.repository), repository.control, night)
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         return NightRepository(task.night_repository).fingerprint()

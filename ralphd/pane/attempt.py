@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     N = TypeVar("N", int, float)
 
 PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
+SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
@@ -117,6 +118,7 @@ class Attempt:
         self._look_every_s = min(15.0, max(0.1, limits.quiet_s / 4))
         self._look_at = now + self._look_every_s
         self._progress_at = now + PROGRESS_S
+        self._sync_at = now + SYNC_S
         self._told: Progressed | None = None
 
     def listen(self) -> Exit:
@@ -202,6 +204,7 @@ class Attempt:
         now = time.monotonic()
         tick_s = self._pane.watch.next_tick_in(now)
         waits = [self._patience.next_look_s(now, self.reading), self._progress_at - now, self._look_at - now]
+        waits.append(self._sync_at - now)
         return min(waits) if tick_s is None else min(*waits, tick_s)
 
     def _look(self) -> None:
@@ -217,8 +220,12 @@ class Attempt:
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
             self._tell_progress(now)
-        if self._session.pid not in pane.ears.exits:
-            self._judge(now)
+        if self._session.pid in pane.ears.exits:
+            return
+        if now >= self._sync_at:
+            self._sync_at = now + PROGRESS_S
+            pane.recorder.sync()
+        self._judge(now)
 
     def _judge(self, now: float) -> None:
         over = self._patience.over(now, self.reading, open_calls=len(self._open))

@@ -77,10 +77,10 @@ class Digest:
     def show(self, signal: Signal) -> None:
         """Print what a signal means to a person, if anything; of a flood only as much as anybody can read."""
         if self._may_print():
-            sentence = _sentence(signal)
-            if sentence:
+            words = sentence(signal)
+            if words:
                 self._printed += 1
-                self.say(sentence)
+                self.say(words)
 
     def show_error(self, line: bytes) -> None:
         """Print one line of the agent's stderr."""
@@ -101,7 +101,8 @@ class Digest:
         return plain(text)
 
 
-def _sentence(signal: Signal) -> str:
+def sentence(signal: Signal) -> str:
+    """Say what a signal means to a person, on any number of lines; empty for what is too much to read."""
     match signal:
         case Said(text=text):
             return f"says: {text}" if text.strip() else ""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Tell = Callable[[Prepared | Repaired], None]
 
+TICKS_S = 0.02  # two ticks of the slowest kernel (100 Hz)
 COMMITS_LOOKED_AT = 64  # a session's own commits are loose objects; beyond that git itself is asked
 OBJECT_LIMIT_BYTES = 1 << 20
 
@@ -59,8 +60,13 @@ class Ground:
     def stamp_ns(self) -> int:
         return worktree.stamp_ns(self.place)
 
-    def changed_since(self, stamp_ns: int) -> bool | None:
-        return worktree.changed_since(self.place.worktree, stamp_ns)
+    def changed_since(self, stamp_ns: int, *, seconds: float) -> bool | None:
+        """Tell whether a session of so many seconds, begun after ``stamp_ns``, changed a file.
+
+        File times move in ticks of a few milliseconds, so a session that is shorter gets the benefit of the doubt.
+        """
+        doubt_ns = 1 if seconds < TICKS_S else 0
+        return worktree.changed_since(self.place.worktree, stamp_ns - doubt_ns)
 
     def ready(self, tell: Tell) -> str:
         """See that a session can begin, repair what hinders it, and return the branch's tip. Raises NotReady."""

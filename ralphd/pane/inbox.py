@@ -20,15 +20,31 @@ NOTE_LIMIT_BYTES = 64 << 10
 NOTES_LIMIT = 20  # for one session: the rest waits for the next
 
 
+def stamp(path: str) -> tuple[int, ...] | None:
+    """Return what differs when a file was replaced or written, None when there is none. Takes microseconds."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_ctime_ns, found.st_mtime_ns, found.st_ino, found.st_size
+
+
 class Inbox:
     """Reads the loop's folder. A file that is missing, odd or half is ``None``: what was known before stays true."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.trouble = ""
+        self._seen: tuple[int, ...] | None = None
+        self._known: Assignment | None = None
 
     def assignment(self) -> Assignment | None:
-        return self._load(Assignment, "loop.json")
+        """Return what loop.json says; it is read again only when it was replaced."""
+        seen = stamp(os.path.join(self._folder, "loop.json"))
+        if seen is None or seen != self._seen:
+            self._known = self._load(Assignment, "loop.json")
+            self._seen = seen if self._known is not None else None
+        return self._known
 
     def order(self) -> Order | None:
         return self._load(Order, "order.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 
 from ralphd.agents import Turn, adapter
 from ralphd.core import pacing
@@ -27,7 +28,7 @@ from ralphd.core.records import (
 )
 from ralphd.pane import prompt
 from ralphd.pane.attempt import Attempt, Pane, Tally
-from ralphd.pane.files import read_regular, replace_whole
+from ralphd.pane.files import read_regular
 from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
 from ralphd.pane.procs import end_all, read, with_environ
@@ -58,9 +59,10 @@ def boot_s() -> float:
 class Trajectory:
     """One fresh context: its number and files, and what its attempts added up to."""
 
-    def __init__(self, folder: str, generation: int, number: int, head: str) -> None:
+    def __init__(self, folder: str, generation: int, number: int, *, head: str, prompt: bytes) -> None:
         name = f"{generation:03d}-{number:05d}"
-        self.number, self.head = number, head
+        self.number, self.prompt = number, prompt
+        self.head = self.head_now = head
         self.log = RawLog(os.path.join(folder, "logs"), f"{name}.log")
         self.errors = RawLog(os.path.join(folder, "logs"), f"{name}.err", piece_bytes=STDERR_PIECE_BYTES)
         self.tally = Tally()
@@ -68,6 +70,7 @@ class Trajectory:
         self.session = new_session()
         self.resumes = False
         self.claims_done = False
+        self.worked = False  # in an attempt that has ended
         self.began = time.monotonic()
         self.began_at = time.time()
 
@@ -165,7 +168,6 @@ class Loop:
             return None
         notes = self._inbox.notes()
         composed = prompt.compose(self._preamble(), text, notes)
-        self._put_prompt(composed.text)
         self._inbox.use(notes)
         return composed
 
@@ -176,17 +178,14 @@ class Loop:
             self._say(f"no preamble for this session: {self._assignment.preamble} {error.strerror}")
             return ""
 
-    def _put_prompt(self, text: bytes) -> None:
-        folder = os.path.join(self._folder, "prompts")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        replace_whole(os.path.join(folder, "stdin"), text)
-
     # One trajectory.
 
     def _trajectory(self, composed: prompt.Prompt, head: str) -> tuple[Outcome, float]:
         """Run a fresh context to its end, over as many attempts as inference needs. Return how to go on."""
         self._number += 1
-        running = self._running = Trajectory(self._folder, self._assignment.generation, self._number, head)
+        running = self._running = Trajectory(
+            self._folder, self._assignment.generation, self._number, head=head, prompt=composed.text
+        )
         recorder = self._pane.recorder
         recorder.trajectory, recorder.nonce = self._number, os.urandom(16).hex()
         self._record(
@@ -225,8 +224,6 @@ class Loop:
             running.claims_done = facts.reading.result.claims_done
         running.resumes = adapter(facts.cli).TELLS.resume and facts.reading.begun > 0
         running.session = (facts.reading.session[:200] if running.resumes else "") or new_session()
-        if running.resumes:
-            self._put_prompt(prompt.GO_ON)
         return classify(facts), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
@@ -240,8 +237,8 @@ class Loop:
             tmp=self._own_tmp(),
         )
         launch = speaks.launch(self._assignment, turn)
-        head, stamp = self._ground.head(), self._ground.stamp_ns()
-        stdin = os.path.join(self._folder, "prompts", "stdin")
+        before, stamp = running.head_now, self._ground.stamp_ns()
+        stdin = prompt.GO_ON if running.resumes else running.prompt
         try:
             session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
         except StartFailed as error:
@@ -250,9 +247,10 @@ class Loop:
         self._pane.ears.expect(session.pid)
         self._pane.watch.agent = session.pid
         self._record(_started(session.pid, running))
-        # The end of the last session, written before, becomes durable here, while the next one already runs: a power
-        # cut in between loses that line, and a session that had just begun.
-        self._pane.recorder.sync()
+        # The end of the last session becomes durable while the next one already runs, a tenth of a second later, or
+        # here when sessions are shorter than that. A power cut before loses a second of records at most, and the
+        # sessions that they tell of have committed what they did.
+        self._pane.recorder.sync(older_than_s=1.0)
         attempt = Attempt(
             self._pane,
             session,
@@ -264,9 +262,12 @@ class Loop:
         end = attempt.listen()
         self._pane.watch.agent = None
         running.tally.add(attempt)
-        moved = self._ground.head() != head
-        changed = None if moved else self._ground.changed_since(stamp)
-        return attempt.facts(cli, end, head_moved=moved, files_changed=changed), moved
+        running.head_now = self._ground.head()
+        moved = running.head_now != before
+        changed = None if moved else self._ground.changed_since(stamp, seconds=attempt.seconds)
+        facts = attempt.facts(cli, end, head_moved=moved, files_changed=changed)
+        facts, running.worked = replace(facts, worked_before=running.worked), running.worked or moved or changed is True
+        return facts, moved
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return exactly what the agent gets: the assignment's and the adapter's, and ours on top."""
@@ -289,7 +290,8 @@ class Loop:
 
     def _own_tmp(self) -> str:
         path = os.path.join(self._folder, "tmp")
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        if not os.path.isdir(path):
+            os.makedirs(path, mode=0o700, exist_ok=True)
         return path
 
     def _finish(self, running: Trajectory, outcome: Outcome) -> None:
@@ -298,7 +300,7 @@ class Loop:
         ended = TrajectoryEnded(
             outcome=outcome,
             head_before=running.head,
-            head_after=self._ground.head(),
+            head_after=running.head_now,
             claims_done=running.claims_done,
             usage=tally.usage,
             compactions=tally.compactions if tells.compactions or tally.compactions else None,

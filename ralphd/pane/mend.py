@@ -105,17 +105,24 @@ def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
     if facts.tip:
         save_unless_kept(Git(place.git_dir), place, facts.tip, stamp, survives=to)
     _put_state_aside(place, stamp)
-    git = place.git()
-    git("update-ref", "--no-deref", place.ref, to)
-    git("symbolic-ref", "HEAD", place.ref)
     if not saved.complete:
-        return replace(saved, moved_aside=_start_over(place, stamp))
+        return replace(saved, moved_aside=_start_over(place, to, stamp))
+    git = _point_at(place, to)
     git("reset", "--quiet", "--hard", to)
     git("clean", "--quiet", "-fd")
     return saved
 
 
-def _start_over(place: Place, stamp: str) -> str:
+def _point_at(place: Place, to: str) -> Git:
+    git = place.git()
+    git("update-ref", "--no-deref", place.ref, to)
+    git("symbolic-ref", "HEAD", place.ref)
+    return git
+
+
+def _start_over(place: Place, to: str, stamp: str) -> str:
+    """Move the whole worktree aside, check ``to`` out in its place, and return where the old one is."""
+    _point_at(place, to)
     aside = free_path(f"{place.worktree}.aside-{stamp}")
     os.rename(place.worktree, aside)
     os.rename(f"{place.admin}/index", free_path(f"{place.admin}/aside-index-{stamp}"))
@@ -178,52 +185,61 @@ def _rescue_staged(place: Place, facts: WorktreeFacts, stamp: str) -> str:
 
 def _end_operation(place: Place, facts: WorktreeFacts, repair: EndOperation, stamp: str) -> Mended:
     saved = rescue(place, stamp, survives=facts.tip)
+    text = f"a {repair.operation} left open was aborted"
+    if not saved.complete and facts.tip:
+        _put_state_aside(place, stamp)
+        text += _and_moved(_start_over(place, facts.tip, stamp))
+        return Mended(kind=repair.kind, text=text, rescue=saved.ref)
     git = place.git()
     verb = ("bisect", "reset") if repair.operation == "bisect" else (repair.operation, "--abort")
-    aborted = git.succeeds(*verb)
-    if not aborted and not saved.complete:
-        raise GitError(
-            f"{place.worktree}: an open {repair.operation} can't be aborted and not every file could be saved"
-        )
-    if not aborted:
+    if not git.succeeds(*verb):
         git("reset", "--quiet", "--hard")
     _put_state_aside(place, stamp)
-    return Mended(kind=repair.kind, text=f"a {repair.operation} left open was aborted", rescue=saved.ref)
+    return Mended(kind=repair.kind, text=text, rescue=saved.ref)
 
 
 def _put_branch_back(place: Place, facts: WorktreeFacts, repair: PutBranchBack, stamp: str) -> Mended:
     saved = rescue(place, stamp, survives=repair.to)
-    if facts.at_home and facts.tip:
-        _switch(place, facts.tip, repair.to, saved)
-    Git(place.git_dir)("update-ref", "--no-deref", place.ref, repair.to)
     was = f"had moved back to {facts.tip[:12]}" if facts.tip else "was gone"
-    return Mended(kind=repair.kind, text=f"the branch {was}; it is at {repair.to[:12]} again", rescue=saved.ref)
+    text = f"the branch {was}; it is at {repair.to[:12]} again"
+    if facts.at_home and facts.tip:
+        text += _switch(place, (facts.tip, repair.to), saved, stamp)
+    Git(place.git_dir)("update-ref", "--no-deref", place.ref, repair.to)
+    return Mended(kind=repair.kind, text=text, rescue=saved.ref)
 
 
 def _come_home(place: Place, facts: WorktreeFacts, repair: ComeHome, stamp: str) -> Mended:
     where = f"on {facts.on_branch.removeprefix('refs/heads/')}" if facts.on_branch else "detached"
-    git = place.git()
-    ref = ""
+    text, ref = f"the worktree was {where}; it is on {place.branch} again", ""
     if repair.forward:  # nothing is taken away: every file and commit stays
-        git("update-ref", "--no-deref", place.ref, facts.head, facts.tip)
-    else:
-        if not facts.tip:
-            raise GitError(f"{place.worktree}: the branch {place.branch} is gone and nobody knows where it was")
+        Git(place.git_dir)("update-ref", "--no-deref", place.ref, facts.head, facts.tip)
+    elif facts.tip:
         saved = rescue(place, stamp, survives=facts.tip)
-        _switch(place, facts.head, facts.tip, saved)
+        text += _switch(place, (facts.head, facts.tip), saved, stamp)
         ref = saved.ref
-    git("symbolic-ref", "HEAD", place.ref)
-    return Mended(kind=repair.kind, text=f"the worktree was {where}; it is on {place.branch} again", rescue=ref)
+    else:
+        raise GitError(f"{place.worktree}: the branch {place.branch} is gone and nobody knows where it was")
+    place.git()("symbolic-ref", "HEAD", place.ref)
+    return Mended(kind=repair.kind, text=text, rescue=ref)
 
 
-def _switch(place: Place, old: str, new: str, saved: Rescue) -> None:
-    """Make files and index those of ``new``, keeping unsaved changes to other files; all changes are saved already."""
+def _switch(place: Place, commits: tuple[str, str], saved: Rescue, stamp: str) -> str:
+    """Make files and index those of another commit (from, to), keeping unsaved changes to files that are alike in both.
+
+    Returns what more there is to say.
+    """
+    old, new = commits
     git = place.git()
     if old and git.succeeds("read-tree", "-m", "-u", old, new):
-        return
+        return ""
     if not saved.complete:
-        raise GitError(f"{place.worktree}: not every file could be saved, so nothing was checked out over them")
+        return _and_moved(_start_over(place, new, stamp))
     git("read-tree", "--reset", "-u", new)
+    return ""
+
+
+def _and_moved(aside: str) -> str:
+    return f"; git could not save every file, so the old worktree is kept as {aside}"
 
 
 def _put_state_aside(place: Place, stamp: str) -> None:

@@ -28,8 +28,7 @@ class RawLog:
         self._fd = -1
         self._folder = -1
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | SAFE)
+            self._folder = _open_folder(folder)
         except OSError as error:
             self.trouble = str(error)
 
@@ -73,3 +72,12 @@ class RawLog:
 
     def _name_of(self, piece: int) -> str:
         return f"{self._name}.{piece}" if piece else self._name
+
+
+def _open_folder(folder: str) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | SAFE
+    try:
+        return os.open(folder, flags)
+    except FileNotFoundError:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return os.open(folder, flags)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass
 
 from ralphd.core.codec import dump
@@ -47,7 +48,7 @@ class Recorder:
         self._folder = folder
         self._path = os.path.join(folder, NAME)
         self._waiting: list[bytes] = []
-        self._unsynced = False
+        self._unsynced_since: float | None = None
         self.trouble = ""
         self.tampered = 0
         self.generation = 0
@@ -86,7 +87,8 @@ class Recorder:
                     return
                 continue
             self._size += count
-            self._unsynced = True
+            if self._unsynced_since is None:
+                self._unsynced_since = time.monotonic()
             self._waiting[0] = self._waiting[0][count:]  # a half line is completed in place: readers only ever go on
             if not self._waiting[0]:
                 del self._waiting[0]
@@ -94,12 +96,13 @@ class Recorder:
             self.trouble = ""
             self._reserve()
 
-    def sync(self) -> None:
-        if not self._unsynced:
+    def sync(self, *, older_than_s: float = -1.0) -> None:
+        """Make durable what was written, if its oldest line has waited longer than that."""
+        if self._unsynced_since is None or time.monotonic() - self._unsynced_since <= older_than_s:
             return
         try:
             os.fsync(self._fd)
-            self._unsynced = False
+            self._unsynced_since = None
         except OSError as error:
             self.trouble = error.strerror or str(error)
 
@@ -172,7 +175,7 @@ class Recorder:
             self.trouble = error.strerror or str(error)
             return
         os.close(self._fd)
-        self._fd, self._unsynced = fd, True
+        self._fd, self._unsynced_since = fd, time.monotonic()
 
     def _reserve(self) -> None:
         path = os.path.join(self._folder, RESERVE)

@@ -6,6 +6,7 @@ import os
 import signal
 
 from ralphd.core.exchange import Order, Want
+from ralphd.pane.inbox import stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class Wishes:
     def __init__(self, folder: str, inbox: Inbox) -> None:
         self._path = os.path.join(folder, "order.json")
         self._inbox = inbox
-        self._stamp: tuple[int, int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
         self._order = Order(serial=-1, want=Want.RUNNING)
         self._leaving = ""
         self._by_hand = False
@@ -50,13 +51,13 @@ class Wishes:
 
     def read(self) -> None:
         """Take a newer order, if there is one: looking costs microseconds, so any ring of the bell will do."""
-        stamp = self._look()
-        if stamp is None or stamp == self._stamp:
+        seen = stamp(self._path)
+        if seen is None or seen == self._seen:
             return
         order = self._inbox.order()
         if order is None:
             return
-        self._stamp = stamp
+        self._seen = seen
         if order.serial > self._order.serial:
             self._order = order
             self._by_hand = False
@@ -74,10 +75,3 @@ class Wishes:
         if signals:
             self.cut = True
         signals.clear()
-
-    def _look(self) -> tuple[int, int, int] | None:
-        try:
-            found = os.stat(self._path, follow_symlinks=False)
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino, found.st_size

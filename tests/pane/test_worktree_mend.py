@@ -350,3 +350,23 @@ def test_where_a_file_cannot_be_saved_the_whole_worktree_moves_aside(place: Plac
     assert mended(place, tip) == ()
     assert git(tree, "status", "--porcelain") == ""
     assert (tree / "work").read_text() == "work"
+
+
+@pytest.mark.parametrize("trouble", ["detached", "moved back", "merge"])
+def test_no_repair_takes_away_what_git_cannot_save(place: Place, tip: str, tree: Path, trouble: str) -> None:
+    git(tree, "init", "-q", "nested")
+    (tree / "nested" / "precious").write_text("precious")
+    if trouble == "detached":
+        git(tree, "checkout", "-q", "--detach", "HEAD~2")
+    if trouble == "moved back":
+        git(tree, "reset", "-q", "--hard", "HEAD~2")
+    if trouble == "merge":
+        Path(place.admin, "MERGE_HEAD").write_text(tip + "\n")
+    (tree / "src" / "a.py").write_text("unsaved")
+    (done,) = mended(place, tip)
+    assert "the old worktree is kept as" in done.text
+    (aside,) = tree.parent.glob("one.aside-*")
+    assert (aside / "nested" / "precious").exists()
+    assert (aside / "src" / "a.py").read_text() == "unsaved"
+    assert head(tree) == tip
+    assert git(tree, "status", "--porcelain") == ""

@@ -1,0 +1,116 @@
+"""Which outcome a log tells of, and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import BinaryIO
+
+import click
+
+from ralphd.agents import NAMES, Lines, adapter
+from ralphd.cli import out
+from ralphd.cli.out import JSON
+from ralphd.core import codec
+from ralphd.core.classify import explain
+from ralphd.core.errors import UsageError
+from ralphd.core.facts import Facts
+from ralphd.core.outcomes import Evidence, Outcome
+from ralphd.core.reading import Reading
+
+CHUNK_BYTES = 1 << 16
+STDERR_TAIL_BYTES = 8 << 10  # what the runner keeps of it
+
+
+@click.command()
+@click.argument("log", metavar="LOG")
+@click.option("--cli", type=click.Choice(NAMES), required=True, help="Whose output it is.")
+@click.option("--exit", "code", type=click.IntRange(0, 255), help="The exit status, if it is known.")
+@click.option("--signal", "number", type=click.IntRange(1, 64), help="The signal that ended it.")
+@click.option("--stderr", "stderr", metavar="FILE", default="", help="What it wrote there.")
+@JSON
+def classify(log: str, cli: str, code: int | None, number: int | None, stderr: str, *, as_json: bool) -> None:
+    """Say which outcome an agent's log tells of, and why.
+
+    LOG is a file of its output, - for stdin.
+    """
+    if code is not None and number is not None:
+        raise UsageError("--exit and --signal exclude each other: a process ends one way")
+    tells, reading = adapter(cli).TELLS, _read(log, cli)
+    facts = Facts(
+        cli=cli,
+        exit_code=code,
+        signal=number,
+        reading=reading,
+        stderr_tail=_tail(stderr),
+        stderr_file=os.path.abspath(stderr) if stderr else "",
+        log="" if log == "-" else os.path.abspath(log),
+    )
+    outcome, rule = explain(facts)
+    if as_json:
+        compactions = reading.compactions if tells.compactions or reading.compactions else None
+        out.data(_data(outcome, reading) | {"compactions": compactions, "rule": rule})
+    else:
+        _show(outcome, rule)
+
+
+def _read(log: str, cli: str) -> Reading:
+    """Fold a log of any size and content in bounded memory."""
+    reading, reader, lines = Reading(), adapter(cli).reader(), Lines()
+    with _opened(log) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            for start, end, line in lines.feed(chunk):
+                for told in reader.read(line, start, end):
+                    reading.add(told)
+    for start, end, line in lines.close():
+        for told in reader.read(line, start, end):
+            reading.add(told)
+    return reading
+
+
+def _opened(path: str) -> BinaryIO:
+    if path == "-":
+        return sys.stdin.buffer
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}") from None
+
+
+def _tail(path: str) -> str:
+    if not path:
+        return ""
+    with _opened(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - STDERR_TAIL_BYTES))
+        return file.read(STDERR_TAIL_BYTES).decode("utf-8", "replace")
+
+
+def _data(outcome: Outcome, reading: Reading) -> dict[str, object]:
+    return {
+        "kind": outcome.kind.value,
+        "charge": outcome.charge.value,
+        "contamination": outcome.contamination.value,
+        "response": outcome.response.value,
+        "detail": codec.dump(outcome.detail),
+        "evidence": codec.dump(outcome.evidence),
+        "tokens_in": reading.tokens_in,
+        "tokens_out": reading.tokens_out,
+    }
+
+
+def _show(outcome: Outcome, rule: str) -> None:
+    out.say(f"{outcome.kind.value}, by the rule {rule}")
+    out.say(f"  counts against: {outcome.charge.value}; contaminates: {outcome.contamination.value}")
+    out.say(f"  what follows: {outcome.response.value}")
+    for name, value in outcome.detail.items():
+        out.say(f"  {name}: {value}")
+    for seen in outcome.evidence:
+        out.say(f"  evidence: {place(seen)}")
+
+
+def place(seen: Evidence) -> str:
+    """Say where evidence can be looked at."""
+    if not seen.file:
+        return seen.what
+    where = f"{seen.file}, bytes {seen.start} to {seen.end}" if seen.end else seen.file
+    return f"{seen.what} ({where})"

@@ -1,0 +1,192 @@
+"""What the journal holds of a night: outcomes, actions, verdicts, or every entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+
+from ralphd.cli import here, out
+from ralphd.cli.nightfolders import no_such_loop
+from ralphd.cli.out import JSON
+from ralphd.core import codec, events, records
+from ralphd.core.errors import NothingRunning
+from ralphd.core.events import Entry
+from ralphd.core.outcomes import Outcome
+from ralphd.core.status import iso
+from ralphd.edges.journal import JournalReader
+
+Line = dict[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Book:
+    """One night of an open journal; ``loop`` empty: all of them."""
+
+    reader: JournalReader
+    night: str
+    loop: str
+
+    def entries(self, *types: str) -> Iterator[Entry]:
+        found = self.reader.entries(self.night, types=types or None)
+        return (entry for entry in found if self.loop in ("", loop_of(entry)))
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["outcomes", "actions", "verdicts", "entries"]), default="outcomes")
+@click.option("--night", metavar="NIGHT", default="", help="Of this night; else of the newest.")
+@click.option("--loop", metavar="LOOP", default="", help="Of this loop only.")
+@JSON
+def journal(what: str, night: str, loop: str, *, as_json: bool) -> None:
+    """List the outcomes, actions or verdicts of a night.
+
+    Outcomes if nothing is named; entries are all there is. With --json one object a line.
+    """
+    with _open(night, loop) as book:
+        tell, show = KINDS[what]
+        for line in tell(book):
+            if as_json:
+                out.data_lines([line])
+            else:
+                out.say(f"{line['id']:>6}  {str(line['at'])[11:19]}  {line.get('loop') or '-':10}  {show(line)}")
+        for why in book.reader.unreadable_why:
+            out.hint(f"ralphd: {why}")
+        if book.reader.unreadable:
+            out.hint(f"ralphd: {book.reader.unreadable} entries of the journal can't be read; the others are above")
+
+
+@contextmanager
+def _open(night: str, loop: str) -> Iterator[Book]:
+    reader = JournalReader.open(here.place().journal(here.config()))
+    try:
+        known = [row.id for row in reader.nights()]
+        if not known:
+            raise NothingRunning("no night has been yet; `ralphd start` begins one, `ralphd demo` shows one")
+        if night and night not in known:
+            raise NothingRunning(f"no night named {night!r}; there are: {', '.join(known[-10:])}")
+        _check_loop(reader, night or known[-1], loop)
+        yield Book(reader=reader, night=night or known[-1], loop=loop)
+    finally:
+        reader.close()
+
+
+def _check_loop(reader: JournalReader, night: str, loop: str) -> None:
+    known = [entry.loop for entry in reader.entries(night, types=("LoopAdded",))] if loop else []
+    if loop and loop not in known:
+        raise NothingRunning(no_such_loop(loop, known))
+
+
+def loop_of(entry: Entry) -> str:
+    """Return the loop an entry is about: an intent names it in its arguments."""
+    if entry.loop or not isinstance(entry.body, events.ActionIntended):
+        return entry.loop
+    return str(entry.body.args.get("loop") or "")
+
+
+def outcomes(book: Book) -> Iterator[Line]:
+    """Tell every outcome once. A claim that was settled is told as what it came to, where it was made."""
+    settled = {
+        entry.body.entry: entry.body.outcome
+        for entry in book.entries("ClaimSettled")
+        if isinstance(entry.body, events.ClaimSettled)
+    }
+    for entry in book.reader.outcomes(book.night, book.loop or None):
+        outcome = events.outcome_of(entry.body)
+        if outcome is not None:
+            yield _outcome(entry, settled.get(entry.id, outcome))
+
+
+def _outcome(entry: Entry, outcome: Outcome) -> Line:
+    attempt = {"attempt": entry.body.attempt} if isinstance(entry.body, records.AttemptEnded) else {}
+    return {
+        **_frame(entry),
+        "kind": outcome.kind.value,
+        "charge": outcome.charge.value,
+        "contamination": outcome.contamination.value,
+        "response": outcome.response.value,
+        "detail": codec.dump(outcome.detail),
+        "evidence": codec.dump(outcome.evidence),
+        **attempt,
+    }
+
+
+def actions(book: Book) -> Iterator[Line]:
+    """Tell what was decided, with what came of it; ``result`` None: nothing is recorded about it."""
+    settled = {
+        entry.body.intent: entry.body
+        for entry in book.reader.entries(book.night, types=("ActionSettled",))
+        if isinstance(entry.body, events.ActionSettled)
+    }
+    for entry in book.entries("ActionIntended"):
+        if isinstance(entry.body, events.ActionIntended):
+            yield _action(entry, entry.body, settled.get(entry.id))
+
+
+def _action(entry: Entry, intended: events.ActionIntended, end: events.ActionSettled | None) -> Line:
+    return {
+        **_frame(entry),
+        "loop": loop_of(entry),
+        "action": intended.type,
+        "args": codec.dump(intended.args),
+        "by": intended.by,
+        "why": intended.why,
+        "result": end.result if end else None,
+        "detail": end.detail if end else "",
+    }
+
+
+def verdicts(book: Book) -> Iterator[Line]:
+    for entry in book.entries("VerdictGiven"):
+        if isinstance(entry.body, events.VerdictGiven):
+            told = codec.dump(entry.body.verdict)
+            assert isinstance(told, dict)
+            yield {**_frame(entry), **told, "submission": entry.body.submission}
+
+
+def entries(book: Book) -> Iterator[Line]:
+    for entry in book.entries():
+        type_, body = events.body_to_json(entry.body)
+        yield {**_frame(entry), "seq": entry.seq or None, "type": type_, "body": body}
+
+
+def _frame(entry: Entry) -> Line:
+    return {
+        "id": entry.id,
+        "at": iso(entry.at),
+        "night": entry.night,
+        "loop": entry.loop,
+        "generation": entry.generation,
+        "trajectory": entry.trajectory,
+    }
+
+
+def _show_outcome(line: Line) -> str:
+    seen = line["evidence"]
+    what = seen[0].get("what", "") if isinstance(seen, list) and seen and isinstance(seen[0], dict) else ""
+    attempt = f" (attempt {line['attempt']})" if "attempt" in line else ""
+    return f"session {line['trajectory']}{attempt}  {line['kind']}  {str(what)[:300]}"
+
+
+def _show_action(line: Line) -> str:
+    return f"{line['action']} by {line['by']}: {line['why']} -> {line['result'] or 'open'} {line['detail']}"
+
+
+def _show_verdict(line: Line) -> str:
+    score = "no score" if line["score"] is None else f"{line['score']:g}"
+    marks = [str(line[name]) for name in ("kind",) if line[name]]
+    marks += [name for name in ("submission", "passed", "unverified") if line[name]]
+    return f"{str(line['commit'])[:12]}  {score}  {' '.join(marks)}  {str(line['why'])[:300]}"
+
+
+def _show_entry(line: Line) -> str:
+    return f"{line['type']}  {str(line['body'])[:300]}"
+
+
+KINDS: dict[str, tuple[Callable[[Book], Iterator[Line]], Callable[[Line], str]]] = {
+    "outcomes": (outcomes, _show_outcome),
+    "actions": (actions, _show_action),
+    "verdicts": (verdicts, _show_verdict),
+    "entries": (entries, _show_entry),
+}
