@@ -22,6 +22,7 @@ import ralphd
 from ralphd.core.codec import dump
 from ralphd.core.exchange import RunnerIdentity
 from ralphd.core.records import RunnerStarted
+from ralphd.pane import cgroup
 from ralphd.pane.attempt import Pane
 from ralphd.pane.calls import CallWatch
 from ralphd.pane.digest import Digest, Screen
@@ -61,7 +62,10 @@ def main(argv: list[str]) -> int:
         return WRONG_USAGE
     _quiet_keyboard()
     become_subreaper()
-    return Loop(folder, assignment, inbox, _pane(folder, assignment, inbox)).run()
+    pane = _pane(folder, assignment, inbox)
+    code = Loop(folder, assignment, inbox, pane).run()
+    pane.watch.close()
+    return code
 
 
 def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
@@ -82,6 +86,7 @@ def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
         os.path.join(folder, "calls"),
         Limits(seconds=assignment.limits.tool_seconds, memory_bytes=assignment.limits.tool_memory_bytes),
         nonce=f"RALPHD_NONCE={assignment.nonce}",
+        group=cgroup.make(f"ralphd-{assignment.nonce}") or "",
     )
     return Pane(ears=ears, wishes=Wishes(folder, inbox), watch=watch, recorder=recorder, digest=digest)
 
