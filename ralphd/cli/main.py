@@ -27,6 +27,7 @@ VERBS = {
     "stop": "steer",
     "report": "look",
     "journal": "journal",
+    "service": "service",
     "guard": "guard",
     "classify": "classify",
 }
