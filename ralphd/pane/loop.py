@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -32,7 +33,7 @@ from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
 from ralphd.pane.procs import end_all, read, with_environ
 from ralphd.pane.rawlog import RawLog
-from ralphd.pane.session import StartFailed, start
+from ralphd.pane.session import SHORTAGES, StartFailed, start
 from ralphd.pane.watched import GUARD
 
 TYPE_CHECKING = False
@@ -47,7 +48,13 @@ LOOK_S = 2.0  # how old an unheard order or a mended file may get: the bell is q
 GROUND_WAIT_MAX_S = 60.0
 PREAMBLE_LIMIT_BYTES = 1 << 20
 STDERR_PIECE_BYTES = 4 << 20
-DISK_ERRNOS = {28: Kind.DISK_FULL, 122: Kind.DISK_FULL, 5: Kind.IO_ERROR, 30: Kind.IO_ERROR, 24: Kind.HOST_LIMITS}
+HOST_ERRNOS = {
+    errno.ENOSPC: Kind.DISK_FULL,
+    errno.EDQUOT: Kind.DISK_FULL,
+    errno.EIO: Kind.IO_ERROR,
+    errno.EROFS: Kind.IO_ERROR,
+    **dict.fromkeys(SHORTAGES, Kind.HOST_LIMITS),
+}
 
 
 def boot_s() -> float:
@@ -114,6 +121,7 @@ class Loop:
     # One turn.
 
     def _turn(self) -> None:
+        self._pane.wishes.cut = False  # what came between sessions has no session to end
         self._reassign()
         head = self._ready()
         composed = self._compose() if head else None
@@ -122,8 +130,8 @@ class Loop:
         outcome, wait_s = self._trajectory(composed, head)
         if outcome.response in pacing.HELD_RESPONSES:
             self._hold(outcome.kind.value, str(outcome.detail.get("message", "") or outcome.kind.value))
-        self._rest(wait_s, outcome.kind.value)
         self._pane.wishes.cut = False
+        self._rest(wait_s, outcome.kind.value)
 
     def _reassign(self) -> None:
         """Take the newest assignment: a new generation, other limits, another CLI."""
@@ -327,6 +335,7 @@ class Loop:
         wishes = self._pane.wishes
         if wait_s <= 0 or self._interrupted():
             return
+        wishes.retry = False
         self._record(Waiting(kind=kind, until=time.time() + wait_s))
         self._say(f"waits {wait_s:.0f} s ({kind})")
         until = boot_s() + wait_s
@@ -401,8 +410,9 @@ class Loop:
         return ended + end_all(lambda: with_environ(setting), now=time.monotonic, pause=pause, grace_s=1.0)
 
     def _stumbled(self, error: Exception) -> None:
-        number = error.errno if isinstance(error, OSError) else None
-        kind = DISK_ERRNOS.get(number or 0, Kind.UNKNOWN)
+        kind = HOST_ERRNOS.get((error.errno if isinstance(error, OSError) else None) or 0, Kind.UNKNOWN)
+        if not os.path.isdir(self._assignment.worktree):
+            kind = Kind.WORKTREE_GONE
         outcome = Outcome(kind=kind, detail={"error": f"{type(error).__name__}: {error}"[:500]})
         self._say(f"this turn broke: {type(error).__name__}: {error}")
         self._end_everything()

@@ -61,7 +61,12 @@ def main(argv: list[str]) -> int:
         return WRONG_USAGE
     _quiet_keyboard()
     become_subreaper()
-    return Loop(folder, assignment, inbox, _pane(folder, assignment, inbox)).run()
+    try:
+        pane = _pane(folder, assignment, inbox)
+    except OSError as error:
+        print(f"{folder}: {error}; mend that and start the loop again", file=sys.stderr)
+        return FAILED
+    return Loop(folder, assignment, inbox, pane).run()
 
 
 def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
