@@ -70,10 +70,11 @@ class Repositories(Protocol):
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         """Return the tips of the night's branches by loop id."""
 
-    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> None:
+    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         """Bring the night's branches into the user's repository as refs/ralphd/<night>/…, and change nothing else.
 
-        ``best`` maps loops to commits that must come along even where no branch holds them any more.
+        ``best`` maps loops to commits that must come along even where no branch holds them any more. Returns a line
+        for each ref that could not be brought over.
         """
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:

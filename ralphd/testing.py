@@ -130,10 +130,11 @@ class FakeRepositories:
         del task, night
         return dict(self.tips)
 
-    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> None:
+    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         del night
         self.kept.update(best)
         self.delivered.append(task.name)
+        return ()
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         del task

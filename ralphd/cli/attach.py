@@ -7,7 +7,7 @@ import os
 import click
 
 from ralphd.cli import here, out
-from ralphd.cli.nightfolders import no_such_loop
+from ralphd.cli.nightfolders import loop_folders, newest_night, no_such_loop
 from ralphd.cli.out import JSON
 from ralphd.cli.place import Place
 from ralphd.core.errors import EdgeError, NothingRunning, RalphdError, UsageError
@@ -44,10 +44,9 @@ def _windows(where: Place, tmux: Tmux) -> dict[str, tuple[str, bool]]:
     panes = tmux.panes()
     if not panes:
         raise NothingRunning(f"no panes to look into: no night runs in {where.state}; `ralphd start` begins one")
-    told = _told(where)
-    open_now = {pane.window_name: pane.attached for pane in panes.values() if pane.window_name in told or not told}
-    order = [*told, *sorted(set(open_now) - set(told))]
-    return {name: (told.get(name, ""), open_now[name]) for name in order if name in open_now}
+    loops = _told(where) or dict.fromkeys(loop_folders(newest_night(where)), "")
+    open_now = {pane.window_name: pane.attached for pane in panes.values()}
+    return {name: (about, open_now[name]) for name, about in loops.items() if name in open_now}
 
 
 def _told(where: Place) -> dict[str, str]:

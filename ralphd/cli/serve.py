@@ -12,14 +12,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ralphd import __version__
+from ralphd.cli import preflight
 from ralphd.cli.begin import Begun, Start
 from ralphd.cli.place import Place
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Parts, build, on_request
-from ralphd.core.errors import RalphdError
+from ralphd.cli.wire import Parts, assigner, build, on_request
+from ralphd.core.config import Config
+from ralphd.core.errors import ConfigError, RalphdError
 from ralphd.core.outcomes import Kind
 from ralphd.core.status import iso
+from ralphd.daemon.assign import Assigner
 from ralphd.daemon.inbox import Changed, Leave, Rang
 from ralphd.daemon.recover import recover
 from ralphd.daemon.run import Hooks
@@ -83,7 +86,7 @@ def _run(place: Place, begun: Begun, word: Word) -> None:
     hooks = Hooks(
         ready=lambda text: word.ready(f"night {night}: {text}"),
         report=lambda: write_report(place, begun.frame.config, night),
-        reload=begun.settings.read,
+        reload=lambda: reload(begun),
     )
     parts = build(begun.frame, begun.journal, hooks)
     control = ControlServer(Path(place.state), on_request(parts.inbox))
@@ -101,6 +104,15 @@ def _run(place: Place, begun: Begun, word: Word) -> None:
         watch.close()
         control.close()
         parts.close()
+
+
+def reload(begun: Begun) -> tuple[Config, Assigner]:
+    """Read ralphd.toml again, as far as a running night can follow: agent, limits, worktrees. Raises UsageError."""
+    if not os.path.exists(begun.settings.path):
+        raise ConfigError(f"{begun.settings.path} is gone")
+    config, environ = begun.settings.read(), begun.frame.environ
+    preflight.check_environment(config.agent, environ)
+    return config, assigner(preflight.find_program(config.agent, begun.settings.folder, environ), environ)
 
 
 def _watch(begun: Begun, parts: Parts) -> Watch:

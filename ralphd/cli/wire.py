@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -89,6 +90,10 @@ class Parts:
     close: Callable[[], None]
 
 
+def assigner(program: str, environ: Mapping[str, str]) -> Assigner:
+    return Assigner(environ=environ, program=program, preamble=shipped.text("preamble.md"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Frame:
     """What a night's daemon is built for. ``last_seq``: how far each runner's records are in the journal."""
@@ -108,7 +113,14 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     writer = JournalWriter(journal)
     slots = sum(task.task.verifier.slots for task in state.tasks.values())
     slow, judges = ThreadPoolExecutor(1, "slow"), ThreadPoolExecutor(max(1, slots), "judge")
-    verifiers = Verifiers(place.night(state.id), (*LEAN_PYTHON, shipped.GUARDED), base_environment(environ))
+    processes = LoopProcesses(clock=time.monotonic, wait=time.sleep)
+    nonce = secrets.token_hex(16)
+    verifiers = Verifiers(
+        place.night(state.id),
+        (*LEAN_PYTHON, shipped.GUARDED),
+        {**base_environment(environ), "RALPHD_NONCE": nonce},
+        lambda: processes.end_leftovers([nonce]),
+    )
     folders = LoopFolders(boot_id())
     world = World(
         clock=SystemClock(),
@@ -117,9 +129,9 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         repositories=NightRepositories(),
         folders=folders,
         judge=verifiers,
-        host=LoopProcesses(clock=time.monotonic, wait=time.sleep),
+        host=processes,
         config=frame.config,
-        assignment=Assigner(environ=environ, program=frame.program, preamble=shipped.text("preamble.md")),
+        assignment=assigner(frame.program, environ),
         runner=lambda folder: (*LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log),

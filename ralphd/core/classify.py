@@ -179,7 +179,7 @@ def exited(facts: Facts) -> Outcome | None:
 
 
 def noop(facts: Facts) -> Outcome | None:
-    if facts.exit_code != 0 or facts.head_moved or facts.files_changed is not False:
+    if facts.exit_code != 0 or facts.head_moved or facts.worked_before or facts.files_changed is not False:
         return None
     return _ended(facts, Kind.NOOP, "no commit and no changed file", **_result_detail(facts))
 

@@ -25,7 +25,8 @@ class Facts:
 
     ``exit_code`` is None when a signal ended it (``signal``) or when it never started (``start_error``).
     ``head_moved``: the loop's branch has another tip than before. ``files_changed``: something in the worktree is newer
-    than the start; None: not known. ``stderr_tail``: at most 8 KiB, text.
+    than the start; None: not known. ``worked_before``: an earlier attempt of this trajectory did either.
+    ``stderr_tail``: at most 8 KiB, text.
     """
 
     cli: str
@@ -39,5 +40,6 @@ class Facts:
     stderr_file: str = ""
     head_moved: bool = False
     files_changed: bool | None = None
+    worked_before: bool = False
     tool_kills: int = 0
     log: str = ""

@@ -11,8 +11,9 @@ from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
 from ralphd.core.model import Candidate, Verdict, Verifier, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
-from ralphd.core.state import Ending, LoopState, NightState, TaskState
+from ralphd.core.state import Ending, LoopState, NightState, TaskState, to_beat
 
+LOOPS_NAMED = 40  # more of 512 would hide what is said
 LEFT_BY_HANGUP = "hangup"  # a runner's own word when its window was closed under it
 
 # A spawn that shows no life is tried again after 20, 40, 60 … s: a broken server must not meet a storm.
@@ -266,8 +267,9 @@ def _known_verdict(task: TaskState, loop: LoopState, head: Head | None) -> Itera
             data | {"loop": loop.loop.id, "commit": head.commit, "why": f"the same tree as {known.commit[:12]}"},
         )
         fresh = task.base is None or head.tree != task.base.tree
-        better = known.score is not None and task.task.verifier.better(known.score, loop.best_score)
-        counts = fresh and better and is_submission(same, task.task.verifier, loop.best_score)
+        best = to_beat(task, loop)
+        better = known.score is not None and task.task.verifier.better(known.score, best)
+        counts = fresh and better and is_submission(same, task.task.verifier, best)
         yield loop.loop.id, events.VerdictGiven(verdict=same, submission=counts)
 
 
@@ -299,7 +301,9 @@ def vet(state: NightState, action: Action) -> str:
         case actions.Verify():
             return ""
         case _ if loop is None:
-            return f"no loop named {action.loop!r}; `ralphd status` lists them"
+            known = list(state.loops)
+            more = " …" if len(known) > LOOPS_NAMED else ""
+            return f"no loop named {action.loop!r}; there are: {', '.join(known[:LOOPS_NAMED])}{more}"
         case actions.Pause() | actions.Tell() if loop.want is Want.STOPPED:
             return f"{action.loop} has been stopped for this night"
         case actions.Resume() | actions.RestartLoop() | actions.SpawnRunner() if state.ending:

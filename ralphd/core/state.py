@@ -192,6 +192,8 @@ def _apply_action(state: NightState, intended: events.ActionIntended) -> None:
             loop = state.loops[name]
             loop.want = {actions.Pause: Want.PAUSED, actions.Resume: Want.RUNNING}.get(type(action), Want.STOPPED)
             loop.left = ""
+            if loop.want is Want.RUNNING:  # what held it counts again only if the runner says so again
+                loop.held_kind = loop.held_why = ""
             loop.wanted_by = intended.by
             loop.note = "" if loop.want is Want.RUNNING else intended.why
         case actions.RestartLoop(loop=name, reset_to=reset_to):
@@ -234,6 +236,14 @@ def _take_score(task: TaskState, loop: LoopState, verdict: Verdict, *, submissio
         loop.best_score, loop.best_commit = verdict.score, verdict.commit
     if task.best is None or verifier.better(verdict.score, task.best.score):
         task.best = verdict
+
+
+def to_beat(task: TaskState, loop: LoopState) -> float | None:
+    """Return the score that a commit of this loop must be better than to be a submission: its best, or the start's."""
+    start = task.base.score if task.base is not None else None
+    if start is None or (loop.best_score is not None and task.task.verifier.better(loop.best_score, start)):
+        return loop.best_score
+    return start
 
 
 def valid(verdict: Verdict) -> bool:

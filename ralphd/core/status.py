@@ -30,7 +30,7 @@ def status(
             "pid": daemon.pid,
             "version": daemon.version,
             "started_at": iso(daemon.started_at),
-            "trouble": list(daemon.trouble),
+            "trouble": [*daemon.trouble, *_blind(state)],
         },
         "night": {
             "id": state.id,
@@ -42,6 +42,15 @@ def status(
         "loops": rows,
         "fleet": _fleet(state, rows, verifying, now),
     }
+
+
+def _blind(state: NightState) -> list[str]:
+    """Say which tasks' verifiers could not even judge the start: nothing will be measurable all night."""
+    return [
+        f"the verifier of {name} can't judge the start: {task.base.why}"
+        for name, task in state.tasks.items()
+        if task.base is not None and task.base.kind is not None
+    ]
 
 
 def _row(loop: LoopState, seen: LoopNow, now: float) -> dict[str, object]:

@@ -88,8 +88,8 @@ class Doer:
             self._make_ready(state, spawns)
             windows = [(loop.loop.id, self.world.runner(loop.loop.folder)) for _, loop in spawns]
             opened = self.world.panes.open_windows(windows)
-        except (OSError, EdgeError) as error:
-            why = str(error)
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            why = str(error) or type(error).__name__
         for intent, loop in spawns:
             if loop.loop.id in opened:
                 self.inbox.put(Settled(intent=intent, result="done"))

@@ -35,7 +35,7 @@ class Closing:
             self.night.world.judge.close()
         if self._runners_gone() and self._at_rest():
             self.submitted = True
-            self.night.doer.slow.submit(self._close)
+            self.night.doer.slow.submit(self._close_surely)
 
     def _runners_gone(self) -> bool:
         now = self.night.world.clock.monotonic()
@@ -72,24 +72,32 @@ class Closing:
                 world.log.warning("a window can't be closed", loop=loop.loop.id, error=str(error))
         world.host.end_leftovers([loop.loop.nonce for loop in loops])
 
-    def _close(self) -> None:
+    def _close_surely(self) -> None:
+        """Close, and say so whatever happens: a night that can't be closed must not keep its person waiting."""
+        trouble: list[str] = []
+        try:
+            self._close(trouble)
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker
+            trouble.append(f"closing failed: {type(error).__name__}: {error}")
+        self.night.inbox.put(Closed(trouble=tuple(trouble)))
+
+    def _close(self, trouble: list[str]) -> None:
         """End leftovers, bring results over, end the server. Runs in ``slow``; every trouble is told, none stops it."""
         world, state = self.night.world, self.night.state
-        trouble = []
         try:
             world.host.end_leftovers([loop.loop.nonce for loop in state.loops.values()])
         except (OSError, EdgeError) as error:
             trouble.append(f"leftover processes could not be ended: {error}")
         for task in state.tasks.values():
             try:
-                world.repositories.deliver(task.task, state.id, _best_of(state, task.task.name))
+                missing = world.repositories.deliver(task.task, state.id, _best_of(state, task.task.name))
+                trouble += [f"not brought over: {line}" for line in missing]
             except (OSError, EdgeError) as error:
                 trouble.append(f"the results could not be brought into {task.task.repository}: {error}")
         try:
             world.panes.kill_server()
         except (OSError, EdgeError) as error:
             trouble.append(f"the tmux server could not be ended: {error}")
-        self.night.inbox.put(Closed(trouble=tuple(trouble)))
 
 
 def _best_of(state: NightState, task: str) -> dict[str, str]:

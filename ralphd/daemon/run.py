@@ -8,12 +8,13 @@ from queue import Empty
 from typing import assert_never
 
 from ralphd.core.config import Config
-from ralphd.core.errors import ConfigError, EdgeError
+from ralphd.core.errors import EdgeError, UsageError
 from ralphd.core.outcomes import Kind
 from ralphd.daemon.close import Closing, ended
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
+from ralphd.daemon.world import Assign
 
 PASS_S = 1.0
 STARTING_PASS_S = 0.1  # until the loops run somebody waits for them
@@ -23,11 +24,15 @@ READY_PATIENCE_S = 60.0
 
 @dataclass(kw_only=True)
 class Hooks:
-    """What the wiring wants to know. ``report`` writes the report as of now; ``reload`` reads ralphd.toml again."""
+    """What the wiring wants to know.
+
+    ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
+    follow from it; it raises UsageError over a bad edit.
+    """
 
     ready: Callable[[str], None]
     report: Callable[[], None]
-    reload: Callable[[], Config]
+    reload: Callable[[], tuple[Config, Assign]]
 
 
 @dataclass(kw_only=True)
@@ -104,9 +109,18 @@ class Daemon:
 
     def _ring(self, name: str) -> None:
         if name == "report":
-            self.hooks.report()
+            self.night.doer.slow.submit(self._report)
         else:
             self._pass()
+
+    def _report(self) -> str:
+        """Write the report; returns what went wrong, which stops nothing."""
+        try:
+            self.hooks.report()
+        except Exception as error:  # a night must end, with or without its report's files
+            self.night.world.log.exception("the report could not be written")
+            return f"the report could not be written ({error}); `ralphd report` makes it anew"
+        return ""
 
     def _tell_ready(self) -> None:
         if self.is_ready:
@@ -125,10 +139,12 @@ class Daemon:
 
     def _closed(self, trouble: tuple[str, ...]) -> None:
         """Write the last entry, then the report, then say good-bye to whoever waits."""
+        late = (
+            "" if self.night.finish(ended(self.night)) else "the journal can't be written: the night's end is not in it"
+        )
+        trouble = tuple(line for line in (*trouble, late, self._report()) if line)
         for line in trouble:
             self.night.world.log.warning(line)
-        self.night.finish(ended(self.night))
-        self.hooks.report()
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
         self.desk.say_goodbye(
             {"ok": not trouble, "code": 1 if trouble else 0, "data": data, "error": "; ".join(trouble)}
@@ -159,8 +175,8 @@ class Daemon:
     def _reload(self) -> None:
         """Take a good edit over from each loop's next session on; over a bad one keep the old and say so."""
         try:
-            self.night.world.config = self.hooks.reload()
-        except ConfigError as error:
+            self.night.world.config, self.night.world.assignment = self.hooks.reload()
+        except UsageError as error:
             self.troubles["config"] = f"ralphd.toml was changed and refused, the old one stays: {error}"
             self.night.note(Kind.CONFIG_REJECTED, str(error))
             return

@@ -12,11 +12,14 @@ from ralphd.core.events import Entry
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Present
-from ralphd.core.state import NightState
+from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
 from ralphd.daemon.inbox import Inbox, Settled, Stored
 from ralphd.daemon.observe import Sight, observe
 from ralphd.daemon.world import World
+
+# A full or locked disk is retried by the writer; a person who stops a night is not kept longer than this.
+JOURNAL_PATIENCE_S = 30.0
 
 
 @dataclass(kw_only=True)
@@ -96,7 +99,7 @@ class Night:
         loop, task = self.state.loops.get(candidate.loop), self.state.tasks[candidate.task]
         if loop is None or (task.base is not None and verdict.tree == task.base.tree):
             return False
-        return is_submission(verdict, task.task.verifier, loop.best_score)
+        return is_submission(verdict, task.task.verifier, to_beat(task, loop))
 
     def record(self, entries: Iterable[Entry]) -> None:
         batch = list(entries)
@@ -136,8 +139,8 @@ class Night:
             body=body,
         )
 
-    def finish(self, end: events.NightEnded) -> None:
-        """Write the night's last entry and return only when the journal has it."""
+    def finish(self, end: events.NightEnded) -> bool:
+        """Write the night's last entry and wait until the journal has it; False when it can't be written in time."""
         stored: list[Entry] = []
         done = threading.Event()
 
@@ -146,9 +149,11 @@ class Night:
             done.set()
 
         self.world.journal.submit([self._entry("", end)], then=take)
-        done.wait()
+        if not done.wait(JOURNAL_PATIENCE_S):
+            return False
         for entry in stored:
             self.state.apply(entry)
+        return True
 
     def note(self, kind: Kind, what: str, loop: str = "") -> None:
         """Record a typed end that nobody else reports."""

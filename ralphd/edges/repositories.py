@@ -21,11 +21,11 @@ class NightRepositories:
         tips = NightRepository(task.night_repository).heads(f"ralphd/{night}/")
         return {name.rsplit("/", 1)[1]: Head(commit=tip.commit, tree=tip.tree) for name, tip in tips.items()}
 
-    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> None:
+    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         repository = NightRepository(task.night_repository)
         for loop, commit in best.items():
             repository.keep(night, f"best-{loop}", commit)
-        deliver(describe_repo(task.repository), repository.control, night)
+        return deliver(describe_repo(task.repository), repository.control, night)
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         return NightRepository(task.night_repository).fingerprint()

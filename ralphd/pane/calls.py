@@ -241,7 +241,7 @@ class CallWatch:
 
     def _kill(self, call: Call, over: Excess, now: float, *, returned: bool) -> None:
         seconds = now - call.opened
-        text = explain(over, seconds=seconds, command=call.command, files=call.files)
+        text = explain(over, seconds=seconds, command=call.command, files=call.output)
         if not returned:
             call.say(text, over.exit_status)
         call.over = over
@@ -254,7 +254,7 @@ class CallWatch:
                 allowed=over.allowed,
                 seconds=seconds,
                 command=shorten(call.command),
-                spill=next((path for path in call.files if size_of((path,))), ""),
+                spill=next((path for path in call.output if size_of((path,))), ""),
                 text=text,
                 returned=returned,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from dataclasses import replace
 
 from ralphd.agents import Turn, adapter
 from ralphd.core import pacing
@@ -76,6 +77,7 @@ class Trajectory:
         self.session = new_session()
         self.resumes = False
         self.claims_done = False
+        self.worked = False  # in an attempt that has ended
         self.began = time.monotonic()
         self.began_at = time.time()
 
@@ -271,7 +273,9 @@ class Loop:
         running.head_now = self._ground.head()
         moved = running.head_now != before
         changed = None if moved else self._ground.changed_since(stamp, seconds=attempt.seconds)
-        return attempt.facts(cli, end, head_moved=moved, files_changed=changed), moved
+        facts = attempt.facts(cli, end, head_moved=moved, files_changed=changed)
+        facts, running.worked = replace(facts, worked_before=running.worked), running.worked or moved or changed is True
+        return facts, moved
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return exactly what the agent gets: the assignment's and the adapter's, and ours on top."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 
 from ralphd.pane import cgroup
 from ralphd.pane import limits as lim
@@ -34,6 +35,7 @@ class Call:
         self.base = os.path.join(folder, call_id)
         self.due = opened + min(lim.SHORTEST_S, max_seconds)
         self.command = command_of(wrapper[0])
+        self._client_file = appended_by(wrapper[0])
         self.status: int | None = None
         self.closed = False  # its end is told
         self.over: Excess | None = None
@@ -43,6 +45,11 @@ class Call:
         self._known: dict[int, Identity] = {}
         self._leaders: set[int] = set()
         self._written = 0
+
+    @property
+    def output(self) -> tuple[str, ...]:
+        """Return where the command's output is: our files, or the one its client gave it to append to."""
+        return (self._client_file,) if self._client_file else self.files
 
     @property
     def files(self) -> tuple[str, str]:
@@ -89,7 +96,7 @@ class Call:
         return lim.Usage(
             seconds=now - self.opened,
             memory_bytes=memory,
-            output_bytes=lim.size_of(self.files),
+            output_bytes=lim.size_of(self.output),
             processes=len(procs),
             disk_free_bytes=lim.disk_free(os.path.dirname(self.base)),
         )
@@ -136,6 +143,17 @@ class Call:
         for proc in self.members():
             signal_if_same(proc.identity, signal.SIGTERM)
             signal_if_same(proc.identity, signal.SIGCONT)
+
+
+def appended_by(pid: int) -> str:
+    """Return the file, empty before, that a wrapper lets its command append to for its client; "" for none."""
+    try:
+        path, now = os.readlink(f"/proc/{pid}/fd/1"), os.stat(f"/proc/{pid}/fd/1")
+        # The wrapper's descriptor 3 is where its command writes: a file of ours, or the client's own.
+        direct = stat.S_ISREG(now.st_mode) and os.path.samestat(now, os.stat(f"/proc/{pid}/fd/3"))
+    except OSError:
+        return ""
+    return path if direct else ""
 
 
 def command_of(pid: int) -> str:

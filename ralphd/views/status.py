@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ralphd.views import terminal, words
+from ralphd.views import terminal
 from ralphd.views.blocks import Block, Paragraph, Table
+from ralphd.views.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,8 @@ def _page(status: dict[str, Any]) -> Iterator[Block]:
     yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
     yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
+    for trouble in _part(status, "daemon").get("trouble") or ():
+        yield Paragraph(text=f"Needs you: {trouble}")
     if loops:
         yield Table(header=HEADER, rows=tuple(map(_row, loops)), numbers=_NUMBERS, last_gives_way=True)
 
@@ -51,7 +54,7 @@ def _part(status: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _text(value: object, unknown: str = "-") -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return words.number(float(value))
+        return number(float(value))
     return unknown if value is None else str(value)
 
 

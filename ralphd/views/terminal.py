@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ralphd.views import words
 from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
 from ralphd.views.text import COLUMNS, clean, fit, for_encoding, pad, width, wrap
 
@@ -19,6 +18,8 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 def render_report(report: Report, *, bold: bool = False, encoding: str | None = "utf-8") -> str:
     """Return the report as text that ends in a newline. ``bold``: the stream is a terminal that knows it."""
+    from ralphd.views import words  # noqa: PLC0415  # a status is rendered here too, and must not load the report
+
     return render_page(words.page(report), bold=bold, encoding=encoding)
 
 

@@ -82,6 +82,13 @@ def wrap(text: str, columns: int = COLUMNS, indent: str = "") -> list[str]:
     return [*done, line]
 
 
+def number(value: float | None) -> str:
+    """Return a figure without a tail of zeros; the unknown is a question mark."""
+    if value is None:
+        return "?"
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
+
+
 def for_encoding(text: str, encoding: str | None) -> str:
     """Return ``text`` with a question mark for whatever ``encoding`` doesn't have."""
     encoding = encoding or "ascii"

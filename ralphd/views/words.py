@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ralphd.core.outcomes import TABLE, Charge, Kind, Response
 from ralphd.core.report import iso
 from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
+from ralphd.views.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,13 +32,6 @@ def page(report: Report) -> Iterator[Block]:
 
 def short(commit: str) -> str:
     return commit[:SHORT]
-
-
-def number(value: float | None) -> str:
-    """Return a figure without a tail of zeros; the unknown is a question mark."""
-    if value is None:
-        return "?"
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
 def many(count: int, one: str, more: str = "") -> str:

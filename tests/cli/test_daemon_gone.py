@@ -29,8 +29,11 @@ def test_a_killed_daemons_night_is_taken_up_again(night):
     done = night.ralphd("status")
     assert done.returncode == 3
     assert "its daemon is gone; 2 of its loops run on; `ralphd start` takes it up again" in done.stderr
-    assert night.good("attach").count("loop-") == 2  # the panes are there without a daemon
-    assert "counted" in night.good("logs", "loop-1")
+    assert [line.split()[1] for line in night.good("attach").splitlines()] == [
+        "loop-1",
+        "loop-2",
+    ]  # the panes are there without a daemon
+    assert "says: I count" in night.good("logs", "loop-1", "--session", "1")
     said = night.ralphd("start")
     assert said.returncode == 0, said
     assert "taking it up again" in said.stderr

@@ -33,7 +33,7 @@ def test_a_night_is_started_looked_at_and_stopped(night):
 
     stopped = night.good("stop")
     assert f"night {status['night']['id']} has ended" in stopped
-    assert until(lambda: not night.left(), "all is gone") is not False
+    until(lambda: not night.left(), "nothing is left")
     report = json.loads(night.good("report", "--json"))
     assert report["schema"] == "ralphd.report/1"
     best = report["tasks"][0]["best"]

@@ -57,6 +57,10 @@ def test_a_claim_is_told_and_decides_nothing():
     assert kind(Resulted(ok=True, claims_done=True), files_changed=False) is Kind.NOOP
 
 
+def test_an_idle_attempt_after_one_that_worked_is_a_step_forward():
+    assert kind(files_changed=False, worked_before=True) is Kind.NEXT
+
+
 @pytest.mark.parametrize("code", [1, 2, 124, 126, 127, 129, 130, 137, 143, 255])
 def test_a_strangers_exit_code_is_just_a_code(code):
     outcome = classify(facts(exit_code=code))

@@ -448,3 +448,78 @@ def finish(story: Story) -> None:
     story.folders.living.clear()
     for _ in range(10):
         story.step(5)
+
+
+def test_a_verifier_that_cannot_judge_the_start_is_shown() -> None:
+    story = Story()
+    story.judge.verdicts[BASE] = [story.verdict("", BASE, score=None, kind=Kind.VERIFY_FAILED)]
+    story.begin()
+    story.step()
+    [reply] = story.ask("status")
+    [trouble] = reply["data"]["daemon"]["trouble"]  # type: ignore[index]
+    assert "can't judge the start" in trouble
+
+
+def test_a_resumed_loop_is_not_held_again_by_what_held_it_before() -> None:
+    story = Story(loops=2)
+    story.begin()
+    story.tell("l1", records.Held(kind=Kind.AUTH, why="401"), 1, "n1")
+    story.step()
+    story.ask("resume")
+    story.step()
+    assert story.orders("l2")[-1] == "running"
+
+
+def test_whatever_breaks_while_closing_the_person_gets_an_answer() -> None:
+    story = Story(loops=1)
+    story.begin()
+
+    def explode(*_args: object) -> int:
+        raise RuntimeError("boom")
+
+    story.host.end_leftovers = explode  # type: ignore[method-assign]
+    replies = story.ask("stop")
+    finish(story)
+    assert "boom" in str(replies[-1]["error"])
+    assert story.daemon.gone
+
+
+def test_a_report_that_cannot_be_written_does_not_keep_the_night_open() -> None:
+    story = Story(loops=1)
+    story.begin()
+
+    def explode() -> None:
+        raise OSError("disk full")
+
+    story.daemon.hooks = replace(story.daemon.hooks, report=explode)
+    replies = story.ask("stop")
+    finish(story)
+    assert "disk full" in str(replies[-1]["error"])
+    assert len(story.journal.bodies(events.NightEnded)) == 1
+
+
+def test_best_commits_come_along_even_where_the_branch_left_them() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    story.will_say(BAD, 0.0)
+    story.session_starts("l1", 2)
+    story.session_ends("l1", 2, head=BAD)
+    story.step(5)
+    story.ask("stop")
+    finish(story)
+    assert story.repositories.kept == {"l1": GOOD}
+
+
+def test_a_failing_worker_still_settles_its_intents() -> None:
+    story = Story(loops=1)
+
+    def explode(*_args: object) -> None:
+        raise RuntimeError("boom")
+
+    story.repositories.add_worktrees = explode  # type: ignore[method-assign]
+    story.step()
+    [settled] = [e.body for e in story.journal.stored if isinstance(e.body, events.ActionSettled) and e.loop == "l1"]
+    assert (settled.result, settled.detail) == ("failed", "boom")

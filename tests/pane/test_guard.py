@@ -157,6 +157,23 @@ def test_a_signal_to_the_wrapper_ends_the_tree_and_shows_what_was_printed(tmp_pa
     assert ran.left == []
 
 
+def test_a_file_to_append_to_is_written_at_once(tmp_path):
+    """claude reads it when its own time is up and kills the wrapper: what was printed by then must be there."""
+    shown = tmp_path / "shown"
+    ran = run_calls(
+        tmp_path / "c",
+        f"""
+        $GUARD 'echo out; echo err >&2; sleep 1000' >>{shown} 2>&1 & wrapper=$!
+        until grep -q err {shown}; do sleep 0.02; done
+        kill -9 $wrapper; wait $wrapper 2>/dev/null
+        $GUARD 'echo more; exit 3' >>{shown} 2>&1; echo "rc $?"
+        $GUARD 'echo separate >&2' >>{shown}
+        """,
+    )
+    assert shown.read_text() == "out\nerr\nmore\n"
+    assert (ran.out, ran.err) == ("rc 3\n", "separate\n")
+
+
 def test_a_killed_wrapper_takes_its_tree_along(tmp_path):
     """A client's own time limit kills the wrapper with SIGKILL: what it ran must not live on."""
     ran = run_calls(

@@ -134,6 +134,24 @@ def test_output_without_end_is_a_flood(tmp_path):
     assert Path(ran.killed["spill"]).stat().st_size <= 64 * 64 * 1024
 
 
+def test_limits_hold_where_the_client_gave_a_file_to_append_to(tmp_path):
+    shown = tmp_path / "shown"
+    ran = run_calls(
+        tmp_path / "c",
+        f"""
+        $GUARD 'echo begun; sleep 1000' >>{shown}.time 2>&1; echo $?
+        $GUARD yes >>{shown} 2>&1; echo $?; tail -c 2000 {shown}
+        """,
+        seconds=2,
+        output_bytes=64 * 1024,
+    )
+    assert (tmp_path / "shown.time").read_text().startswith("begun\n\n[ralphd] KILLED by the time limit")
+    assert ran.out.startswith("124\n137\n")
+    assert "KILLED by the output limit" in ran.out
+    assert [event["limit"] for event in ran.named("CallKilled")] == ["time", "output"]
+    assert ran.named("CallKilled")[1]["spill"] == str(shown)
+
+
 def test_long_output_is_spilled_and_both_ends_shown(tmp_path):
     ran = run_calls(tmp_path / "c", '$GUARD "seq 100000; exit 7"; echo rc $?', output_bytes=10_000)
     assert ran.out.startswith("1\n2\n3\n")

@@ -276,6 +276,16 @@ def test_a_refused_key_holds_the_loop_until_it_is_told_to_try_again(make):
     loop.wait_for("Held", 2)
 
 
+def test_what_an_attempt_did_before_inference_failed_counts_for_its_trajectory(make):
+    loop = make(
+        "#!/bin/sh\nif [ -e $ROOT/asked ]; then exit 0; fi\ntouch $ROOT/asked\ndate +%N >>file.txt; git commit -qam work\n"
+        """echo '{"type":"error","status":529,"error":"overloaded"}'; exit 1\n"""
+    )
+    loop.start()
+    ended = loop.wait_for("TrajectoryEnded", 2)
+    assert [(body["attempts"], body["outcome"]["kind"]) for body in ended[:2]] == [(2, "done.next"), (1, "done.noop")]
+
+
 # Orders.
 
 

@@ -25,7 +25,7 @@ from ralphd.daemon.requests import Desk
 from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
 from ralphd.daemon.verify import VerifyQueue
-from ralphd.daemon.world import World
+from ralphd.daemon.world import Assign, World
 from ralphd.testing import FakeClock, FakeFolders, FakeHost, FakeJournal, FakeJudge, FakePanes, FakeRepositories
 
 NIGHT = "2026-11-30-a"
@@ -125,10 +125,10 @@ class Story:
     def _report(self) -> None:
         self.reports += 1
 
-    def _reload(self) -> Config:
+    def _reload(self) -> tuple[Config, Assign]:
         if self.config_error is not None:
             raise self.config_error
-        return Config()
+        return Config(), assignment
 
     # ------------------------------------------------------------------ the world
 

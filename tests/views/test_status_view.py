@@ -48,3 +48,8 @@ def test_a_note_of_a_hostile_loop_can_not_leave_its_line():
     text = render_status(status, encoding="ascii")
     assert "\x1b" not in text
     assert "\nfix-9" not in text
+
+
+def test_what_needs_a_person_stands_above_the_loops():
+    status = {**STATUS, "daemon": {"trouble": ["the verifier of main can't judge the start: exit status 127"]}}
+    assert "Needs you: the verifier of main can't judge the start" in render_status(status)
