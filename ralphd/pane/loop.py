@@ -32,7 +32,7 @@ from ralphd.pane.attempt import Attempt, Pane, Tally
 from ralphd.pane.files import read_regular
 from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
-from ralphd.pane.procs import end_all, read, with_environ
+from ralphd.pane.procs import descends_from, end_all, read, with_environ
 from ralphd.pane.rawlog import RawLog
 from ralphd.pane.session import SHORTAGES, StartFailed, start
 from ralphd.pane.watched import GUARD
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ralphd.core.exchange import Assignment
     from ralphd.core.records import RunnerBody
     from ralphd.pane.inbox import Inbox
+    from ralphd.pane.procs import Proc
 
 LOOK_S = 2.0  # how old an unheard order or a mended file may get: the bell is quicker, but agents can break it
 GROUND_WAIT_MAX_S = 60.0
@@ -79,7 +80,6 @@ class Trajectory:
         self.claims_done = False
         self.worked = False  # in an attempt that has ended
         self.began = time.monotonic()
-        self.began_at = time.time()
 
     def close(self) -> None:
         self.log.close()
@@ -411,7 +411,11 @@ class Loop:
         setting = f"RALPHD_NONCE={self._assignment.nonce}".encode()
         pause = self._pane.pause
         ended = self._pane.watch.end_leftovers(now=time.monotonic, pause=pause, grace_s=1.0)
-        return ended + end_all(lambda: with_environ(setting), now=time.monotonic, pause=pause, grace_s=1.0)
+
+        def strays() -> list[Proc]:
+            return [proc for proc in with_environ(setting) if not descends_from(os.getpid(), proc.pid)]
+
+        return ended + end_all(strays, now=time.monotonic, pause=pause, grace_s=1.0)
 
     def _stumbled(self, error: Exception) -> None:
         kind = HOST_ERRNOS.get((error.errno if isinstance(error, OSError) else None) or 0, Kind.UNKNOWN)
@@ -441,7 +445,7 @@ class Loop:
 
     def _say_end(self, ended: TrajectoryEnded) -> None:
         parts = [ended.outcome.kind.value, f"{ended.seconds:.0f} s"]
-        parts.append("new commits" if ended.head_after != ended.head_before else "no commit")
+        parts.append(self._ground.commits_in_words(ended.head_before, ended.head_after))
         if ended.usage.tokens_in is not None or ended.usage.tokens_out is not None:
             parts.append(f"{ended.usage.tokens_in or 0} tokens in, {ended.usage.tokens_out or 0} out")
         if ended.compactions:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from support.paneloop import PaneLoop, until
+from support.paneloop import RUNNER, PaneLoop, until
 
 WORK = "date +%N >>file.txt\n"
 
@@ -93,10 +94,11 @@ def test_no_stream_breaks_a_session_or_reaches_the_terminal_raw(make, stream):
 
 def test_logs_that_are_replaced_by_links_and_fifos_are_neither_followed_nor_waited_for(make):
     loop = make(
-        "#!/bin/sh\nL=$RALPHD_CALLS/../logs\necho precious >$ROOT/victim\n"
+        "#!/bin/sh\nL=$RALPHD_CALLS/../logs\n"
         "for n in 1 2 3 4; do rm -f $L/001-0000$n.log; ln -s $ROOT/victim $L/001-0000$n.log; done\n"
         "for n in 5 6; do rm -f $L/001-0000$n.log; mkfifo $L/001-0000$n.log; done\necho noise\n" + WORK,
     )  # fmt: skip
+    (loop.root / "victim").write_text("precious\n")
     loop.start()
     loop.wait_for("TrajectoryEnded", 7)
     loop.stop()
@@ -249,3 +251,50 @@ def test_ctrl_c_while_the_loop_is_paused_does_not_cut_the_next_session(make):
     loop.wait_for("AgentStarted")
     time.sleep(0.3)
     assert not loop.records("TrajectoryEnded")
+
+
+def test_keys_in_the_pane_reach_nobody_and_ctrl_c_works_after_any_of_them(make):
+    loop = make("#!/bin/sh\necho ready\ncat >$ROOT/got\nsleep 600\n")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-I", "-S", "-E", str(RUNNER), str(loop.folder)])
+    try:
+        seen = b""
+        while b"ready" not in seen:
+            seen += os.read(terminal, 4096)
+        for _ in range(20):
+            os.write(terminal, b"rm -rf /\r\x13\x1a\x1c\x04" * 100)
+        os.write(terminal, b"\x03")
+        assert "Ctrl-C" in loop.wait_for("Held")[0]["why"]
+        while b"paused: Ctrl-C" not in seen:
+            seen += os.read(terminal, 4096)
+        assert b"rm -rf" not in seen
+        assert (loop.root / "got").read_bytes().count(b"rm") == 0
+        os.close(terminal)  # the pane is closed
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    finally:
+        if os.path.exists(f"/proc/{pid}"):
+            os.kill(pid, signal.SIGKILL)
+    assert loop.records()[-1]["body"]["why"].startswith("SIGHUP")
+
+
+def test_a_pause_during_a_wait_keeps_the_trajectory(make):
+    loop = make('#!/bin/sh\necho \'{"type":"error","status":429,"error":"rate_limit","retry_after_s":500}\'\nexit 1\n')
+    loop.start()
+    loop.wait_for("Waiting")
+    loop.order("paused")
+    loop.wait_for("Held")
+    loop.order("running")
+    loop.wait_for("AgentStarted", 2)
+    assert len(loop.records("TrajectoryStarted")) == 1
+    assert not loop.records("TrajectoryEnded")
+
+
+def test_a_working_session_tells_how_far_it_is(make):
+    loop = make(
+        '#!/bin/sh\necho \'{"type":"usage","input":7,"output":3}\'\necho \'{"type":"compaction"}\'\nsleep 600\n'
+    )
+    loop.start()
+    told = loop.wait_for("Progressed")[0]
+    assert (told["usage"]["tokens_in"], told["usage"]["tokens_out"], told["compactions"]) == (7, 3, 1)
+    assert told["output_bytes"] > 50
