@@ -327,8 +327,9 @@ def tool_outcome(event: CallKilled) -> Outcome:
         "command": event.command,
         "returned": event.returned,
     }
-    evidence = (Evidence(what="output of the call", file=event.spill),) if event.spill else ()
-    return Outcome(kind=TOOL_KINDS[event.limit], detail=detail, evidence=evidence)
+    reason = event.text.strip().partition("\n")[0].removeprefix("[ralphd] ")
+    evidence = Evidence(what=f"{event.command}: {reason}", file=event.spill)
+    return Outcome(kind=TOOL_KINDS[event.limit], detail=detail, evidence=(evidence,))
 
 
 def _sum(before: N | None, more: N | None) -> N | None:

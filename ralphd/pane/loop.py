@@ -104,7 +104,6 @@ class Loop:
         self._running: Trajectory | None = None
         self._streak = Streak()
         self._pane.ears.hear(pane.watch.fileno(), self._bell)
-        self._guard_env = pane.watch.environment()
 
     def run(self) -> int:
         """Turn until stopped. Return the exit code of the runner."""
@@ -283,7 +282,7 @@ class Loop:
         return {
             **mine.env,
             **env,
-            **self._guard_env,
+            **self._pane.watch.environment(),
             "RALPHD_NIGHT": mine.night,
             "RALPHD_LOOP": mine.loop,
             "RALPHD_TRAJECTORY": str(self._number),

@@ -22,6 +22,7 @@ import ralphd
 from ralphd.core.codec import dump
 from ralphd.core.exchange import RunnerIdentity
 from ralphd.core.records import RunnerStarted
+from ralphd.pane import cgroup
 from ralphd.pane.attempt import Pane
 from ralphd.pane.calls import CallWatch
 from ralphd.pane.digest import Digest, Screen
@@ -67,7 +68,9 @@ def main(argv: list[str]) -> int:
         print(f"{folder}: {error}; mend that and start the loop again", file=sys.stderr)
         return FAILED
     _quiet_keyboard(pane.ears)
-    return Loop(folder, assignment, inbox, pane).run()
+    code = Loop(folder, assignment, inbox, pane).run()
+    pane.watch.close()
+    return code
 
 
 def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
@@ -88,6 +91,7 @@ def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
         os.path.join(folder, "calls"),
         Limits(seconds=assignment.limits.tool_seconds, memory_bytes=assignment.limits.tool_memory_bytes),
         nonce=f"RALPHD_NONCE={assignment.nonce}",
+        group=cgroup.make(f"ralphd-{assignment.nonce}") or "",
     )
     return Pane(ears=ears, wishes=Wishes(folder, inbox), watch=watch, recorder=recorder, digest=digest)
 
