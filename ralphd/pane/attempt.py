@@ -220,11 +220,11 @@ class Attempt:
         pane.wishes.heed(pane.ears.signals)
         if now >= self._look_at:
             self._look_at = now + self._look_every_s
-            pane.wishes.read()  # a bell that an agent removed can't ring
             if self._stirring.look(now):
                 self._patience.worked(now)
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
+            pane.wishes.read()  # a bell that an agent removed can't ring
             self._tell_progress(now)
         if self._session.pid in pane.ears.exits:
             return

@@ -58,7 +58,11 @@ class Ground:
         return worktree.look(self.place, time.time()).tip
 
     def stamp_ns(self) -> int:
-        return worktree.stamp_ns(self.place)
+        """Return a time to compare with; a rough one where the agent has spoiled the file that tells it exactly."""
+        try:
+            return worktree.stamp_ns(self.place)
+        except OSError:
+            return time.time_ns() - int(TICKS_S * 1e9)
 
     def changed_since(self, stamp_ns: int, *, seconds: float) -> bool | None:
         """Tell whether a session of so many seconds, begun after ``stamp_ns``, changed a file.

@@ -157,15 +157,27 @@ def test_a_silent_stream_is_cut_and_the_next_attempt_resumes_the_session(make):
     assert b"Do the next thing." in (loop.root / "stdin.0").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_frozen_runner_does_not_take_its_agents_for_hung(make):
-    loop = make("#!/bin/sh\necho hello\nexec sleep 12\n", limits={"quiet_s": 10.0})
+    loop = make("#!/bin/sh\necho hello\nexec sleep 12.5\n", limits={"quiet_s": 6.0})
     runner = loop.start()
     until(lambda: "hello" in loop.text())
+    time.sleep(3.5)  # two looks at the idle tree
     runner.send_signal(signal.SIGSTOP)
-    time.sleep(11)  # the time itself is the matter here
+    time.sleep(8)  # the time itself is the matter here
     runner.send_signal(signal.SIGCONT)
     assert loop.wait_for("TrajectoryEnded")[0]["outcome"]["kind"] == "done.noop"
     assert loop.bodies("Repaired")[-1]["outcome"]["kind"] == "host.suspended"
+
+
+def test_an_agent_that_spoils_the_files_beside_its_index_breaks_nothing(make):
+    loop = make(
+        '#!/bin/sh\nrm -f "$(git rev-parse --git-dir)/ralphd-stamp"\nmkdir "$(git rev-parse --git-dir)/ralphd-stamp"\n'
+        + WORK
+    )
+    loop.start()
+    loop.wait_for("TrajectoryEnded", 3)
+    assert loop.outcomes()[:3] == ["done.next"] * 3
 
 
 def test_a_tool_call_past_its_limit_is_killed_recorded_and_the_session_goes_on(make):
@@ -298,3 +310,13 @@ def test_a_working_session_tells_how_far_it_is(make):
     told = loop.wait_for("Progressed")[0]
     assert (told["usage"]["tokens_in"], told["usage"]["tokens_out"], told["compactions"]) == (7, 3, 1)
     assert told["output_bytes"] > 50
+
+
+def test_a_turn_that_breaks_costs_its_session_and_is_typed(make):
+    loop = make("#!/bin/sh\nexec sleep 600\n", cli="nobody")
+    runner = loop.start()
+    waiting = loop.wait_for("Waiting", 2)
+    assert {body["kind"] for body in waiting} <= {"agent.unknown", "agent.crash_loop"}
+    assert runner.poll() is None
+    assert "no adapter called 'nobody'" in loop.text()
+    assert loop.stop() == 0
