@@ -16,7 +16,6 @@ from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.pacing import Circumstances, Streak, Then
 from ralphd.core.reading import Reading
 from ralphd.core.records import (
-    AgentStarted,
     AttemptEnded,
     Held,
     Prepared,
@@ -32,9 +31,9 @@ from ralphd.pane.attempt import Attempt, Pane, Tally
 from ralphd.pane.files import read_regular
 from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
-from ralphd.pane.procs import descends_from, end_all, read, with_environ
-from ralphd.pane.rawlog import RawLog
+from ralphd.pane.procs import descends_from, end_all, with_environ
 from ralphd.pane.session import SHORTAGES, StartFailed, start
+from ralphd.pane.trajectory import Trajectory, new_session
 from ralphd.pane.watched import GUARD
 
 TYPE_CHECKING = False
@@ -45,11 +44,11 @@ if TYPE_CHECKING:
     from ralphd.core.records import RunnerBody
     from ralphd.pane.inbox import Inbox
     from ralphd.pane.procs import Proc
+    from ralphd.pane.session import Session
 
 LOOK_S = 2.0  # how old an unheard order or a mended file may get: the bell is quicker, but agents can break it
 GROUND_WAIT_MAX_S = 60.0
 PREAMBLE_LIMIT_BYTES = 1 << 20
-STDERR_PIECE_BYTES = 4 << 20
 HOST_ERRNOS = {
     errno.ENOSPC: Kind.DISK_FULL,
     errno.EDQUOT: Kind.DISK_FULL,
@@ -62,28 +61,6 @@ HOST_ERRNOS = {
 def boot_s() -> float:
     """Seconds of a clock that goes on while the machine sleeps: a server's wait is over when it is over."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class Trajectory:
-    """One fresh context: its number and files, and what its attempts added up to."""
-
-    def __init__(self, folder: str, generation: int, number: int, *, head: str, prompt: bytes) -> None:
-        name = f"{generation:03d}-{number:05d}"
-        self.number, self.prompt = number, prompt
-        self.head = self.head_now = head
-        self.log = RawLog(os.path.join(folder, "logs"), f"{name}.log")
-        self.errors = RawLog(os.path.join(folder, "logs"), f"{name}.err", piece_bytes=STDERR_PIECE_BYTES)
-        self.tally = Tally()
-        self.attempts = 0
-        self.session = new_session()
-        self.resumes = False
-        self.claims_done = False
-        self.worked = False  # in an attempt that has ended
-        self.began = time.monotonic()
-
-    def close(self) -> None:
-        self.log.close()
-        self.errors.close()
 
 
 class Loop:
@@ -234,34 +211,18 @@ class Loop:
         return classify(facts), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
+        """Run one process of the agent and look at what it changed. Return the facts, and whether the branch moved."""
         cli = self._assignment.cli
-        speaks = adapter(cli)
-        turn = Turn(
-            session=running.session,
-            attempt=running.attempts,
-            resume=running.resumes,
-            guard=GUARD,
-            tmp=self._own_tmp(),
-        )
-        launch = speaks.launch(self._assignment, turn)
         before, stamp = running.head_now, self._ground.stamp_ns()
-        stdin = prompt.GO_ON if running.resumes else running.prompt
         try:
-            session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
+            session = self._start(running)
         except StartFailed as error:
             self._pane.recorder.sync()
             return Facts(cli=cli, exit_code=None, start_error=str(error), reading=Reading()), False
-        self._pane.ears.expect(session.pid)
-        self._pane.watch.agent = session.pid
-        self._record(_started(session.pid, running))
-        # The end of the last session becomes durable while the next one already runs, a tenth of a second later, or
-        # here when sessions are shorter than that. A power cut before loses a second of records at most, and the
-        # sessions that they tell of have committed what they did.
-        self._pane.recorder.sync(older_than_s=1.0)
         attempt = Attempt(
             self._pane,
             session,
-            speaks.reader(),
+            adapter(cli).reader(),
             limits=self._assignment.limits,
             logs=(running.log, running.errors),
             tally=running.tally,
@@ -275,6 +236,27 @@ class Loop:
         facts = attempt.facts(cli, end, head_moved=moved, files_changed=changed)
         facts, running.worked = replace(facts, worked_before=running.worked), running.worked or moved or changed is True
         return facts, moved
+
+    def _start(self, running: Trajectory) -> Session:
+        """Start the agent and record it. Raises StartFailed."""
+        turn = Turn(
+            session=running.session,
+            attempt=running.attempts,
+            resume=running.resumes,
+            guard=GUARD,
+            tmp=self._own_tmp(),
+        )
+        launch = adapter(self._assignment.cli).launch(self._assignment, turn)
+        stdin = prompt.GO_ON if running.resumes else running.prompt
+        session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
+        self._pane.ears.expect(session.pid)
+        self._pane.watch.agent = session.pid
+        self._record(running.started(session.pid))
+        # The end of the last session becomes durable while the next one already runs, a tenth of a second later, or
+        # here when sessions are shorter than that. A power cut before loses a second of records at most, and the
+        # sessions that they tell of have committed what they did.
+        self._pane.recorder.sync(older_than_s=1.0)
+        return session
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return exactly what the agent gets: the assignment's and the adapter's, and ours on top."""
@@ -452,12 +434,6 @@ class Loop:
         self._say(f"session {self._number} ended: {', '.join(parts)}")
 
 
-def _started(pid: int, running: Trajectory) -> AgentStarted:
-    proc = read(pid)
-    ticks = proc.start_ticks if proc is not None else 0
-    return AgentStarted(pid=pid, start_ticks=ticks, attempt=running.attempts, session=running.session)
-
-
 def _readable(path: str) -> bool:
     try:
         prompt.read(path)
@@ -469,11 +445,3 @@ def _readable(path: str) -> bool:
 def _chance() -> float:
     """Return a number from [0, 1); the random module costs half a mebibyte."""
     return int.from_bytes(os.urandom(6), "big") / (1 << 48)
-
-
-def new_session() -> str:
-    """Return a random UUID (version 4)."""
-    data = bytearray(os.urandom(16))
-    data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
-    text = data.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
