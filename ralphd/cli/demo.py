@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -101,6 +102,8 @@ def _begin(show: Show) -> None:
     )
     _note_daemon(show)
     if done.returncode:
+        if not os.path.exists(show.place.journal()):
+            shutil.rmtree(show.folder, ignore_errors=True)  # made a moment ago, by us, and nothing has run in it
         raise click.exceptions.Exit(done.returncode)
 
 
