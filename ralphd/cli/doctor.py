@@ -124,6 +124,7 @@ def python(_patient: Patient) -> Finding:
 def ralphd(_patient: Patient) -> Finding:
     for name in ("prompts", "migrations"):
         shipped.folder(name)
+    shipped.check_runner()
     return _ok(f"ralphd {__version__} ({shipped.PACKAGE})")
 
 

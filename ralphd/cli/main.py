@@ -30,7 +30,6 @@ VERBS = {
     "guard": "guard",
     "classify": "classify",
 }
-INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 
 
 class Verbs(click.Group):
@@ -76,7 +75,7 @@ def run() -> None:
     except click.ClickException as error:
         code = _tell(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        code = _tell("interrupted", INTERRUPTED)
+        code = _tell("interrupted", out.INTERRUPTED)
     except BrokenPipeError:
         code = _nobody_reads()
     except OSError as error:

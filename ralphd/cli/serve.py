@@ -43,8 +43,8 @@ class Word:
     def progress(self, text: str) -> None:
         self.write({"progress": text})
 
-    def ready(self, text: str) -> None:
-        self.write({"ready": text})
+    def ready(self, text: str, *, adopted: bool) -> None:
+        self.write({"ready": text, "adopted": adopted})
 
     def error(self, text: str, code: int) -> None:
         self.write({"error": text, "code": code})
@@ -84,7 +84,7 @@ def serve(place: Place, settings: Settings, environ: Mapping[str, str], word: Wo
 def _run(place: Place, begun: Begun, word: Word) -> None:
     night = begun.frame.state.id
     hooks = Hooks(
-        ready=lambda text: word.ready(f"night {night}: {text}"),
+        ready=lambda text: word.ready(f"night {night}: {text}", adopted=begun.adopted),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
     )
