@@ -22,7 +22,7 @@ STATUS = {
 }  # fmt: skip
 
 TEXT = """\
-Night 2026-11-30-a running, since 2026-11-30T22:00:00Z, until stopped.
+Night 2026-11-30-a running, since 2026-11-30 22:00 UTC, until stopped.
 1 running, 0 paused, 1 waiting, 0 verifying; 2.5 submissions an hour.
 loop   state    score  best  traj  last outcome  quiet  note
 fix-1  running      9  12.5     3  done.next        1m
