@@ -130,6 +130,8 @@ def _begin(show: Show) -> None:
         raise
     _note_daemon(show)
     if starting.returncode:
+        if not os.path.exists(show.place.journal()):
+            shutil.rmtree(show.folder, ignore_errors=True)  # made a moment ago, by us, and nothing has run in it
         raise click.exceptions.Exit(starting.returncode)
 
 

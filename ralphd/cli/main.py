@@ -27,6 +27,7 @@ VERBS = {
     "stop": "steer",
     "report": "look",
     "journal": "journal",
+    "service": "service",
     "guard": "guard",
     "classify": "classify",
 }
@@ -79,7 +80,7 @@ def run() -> None:
     except BrokenPipeError:
         code = _nobody_reads()
     except OSError as error:
-        code = _tell(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+        code = _tell(_trouble(error), 1)
     except Exception as error:  # the loop boundary: there is no journal to write to here
         if "RALPHD_TRACEBACK" in os.environ:
             raise
@@ -101,6 +102,12 @@ def _invoke() -> int:
 def _tell(message: str, code: int) -> int:
     out.hint(f"ralphd: {message}")
     return code
+
+
+def _trouble(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # os.getcwd
+        return "the folder you are in is gone; cd to one that exists"
+    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
 
 
 def _nobody_reads() -> int:

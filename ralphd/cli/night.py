@@ -32,25 +32,47 @@ DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralph
     "--with-uncommitted", is_flag=True, help="Start from the checkout as it is, uncommitted changes included."
 )
 @click.option("--foreground", is_flag=True, help="Stay in the foreground instead of leaving a daemon behind.")
+@click.option("--service", is_flag=True, help="Begin the night and leave it to the installed service.")
+@click.option("--only-open", is_flag=True, help="Take up the open night; without one leave at once.")
 @click.option("--word", type=int, hidden=True, default=-1)
 def start(
-    config: str, width: int | None, for_: str, until: str, *, with_uncommitted: bool, foreground: bool, word: int
+    config: str,
+    width: int | None,
+    for_: str,
+    until: str,
+    *,
+    with_uncommitted: bool,
+    foreground: bool,
+    service: bool,
+    only_open: bool,
+    word: int,
 ) -> None:
     """Begin a night in this repository (or take an open one up again) and return once its loops run."""
     if for_ and until:
         raise UsageError("--for and --until exclude each other")
+    if service and (foreground or only_open):
+        raise UsageError("--service excludes --foreground and --only-open")
     found = found_from(os.getcwd(), config or "")
     settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
+    if service:
+        refuse_mistakes(settings)
+        sys.exit(_leave_to_systemd(here.place(make=True), settings, with_uncommitted=with_uncommitted))
     if word < 0 and not foreground:
         with _noting_interrupts() as interrupts:
             sys.exit(_launch(settings, interrupts))
-    if word < 0:
+    if word < 0 and not only_open:
         refuse_mistakes(settings)
     where = here.place(make=True)
     from ralphd.cli import serve  # noqa: PLC0415  # the command that only launches must not load the daemon too
 
     speak = serve.Word(write=_show) if word < 0 else serve.through(word)
-    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted))
+    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, only_open=only_open))
+
+
+def _leave_to_systemd(where: Place, settings: Settings, *, with_uncommitted: bool) -> int:
+    from ralphd.cli.service import hand_over  # noqa: PLC0415  # needs the journal, which no other start does here
+
+    return hand_over(where, settings, lambda text: _show({"progress": text}), with_uncommitted=with_uncommitted)
 
 
 def refuse_mistakes(settings: Settings) -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from ralphd import __version__
 from ralphd.cli import preflight
-from ralphd.cli.begin import Begun, Start
+from ralphd.cli.begin import Begun, Start, find_open
 from ralphd.cli.place import Place
+from ralphd.cli.pulse import Pulse, pulse
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Parts, assigner, build, on_request
+from ralphd.cli.wire import Parts, assigner, build, on_request, tmux
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
 from ralphd.core.outcomes import Kind
@@ -29,6 +30,7 @@ from ralphd.daemon.run import Hooks
 from ralphd.edges.control import ControlServer
 from ralphd.edges.ownership import own
 from ralphd.edges.schedule import Schedule
+from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
 
 REPORT_EVERY_S = 600.0  # so that a night which is cut short has a report of its last minutes
@@ -62,31 +64,57 @@ def through(fd: int) -> Word:
     return Word(write=write)
 
 
-def serve(place: Place, settings: Settings, environ: Mapping[str, str], word: Word, *, with_uncommitted: bool) -> int:
-    """Run a night to its end, or until a signal. Returns the process's exit code."""
-    try:
-        ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
-    except RalphdError as error:
-        word.error(str(error), error.exit_code)
-        return error.exit_code
+def serve(
+    place: Place,
+    settings: Settings,
+    environ: Mapping[str, str],
+    word: Word,
+    *,
+    with_uncommitted: bool,
+    only_open: bool = False,
+) -> int:
+    """Run a night to its end, or until a signal. Returns the process's exit code.
+
+    ``only_open``: take up the open night or, when there is none, leave at once: nothing went wrong then.
+    """
+    heart = pulse(environ)
+    forget(os.environ)
     start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
     try:
-        begun = start.begin()
-        _run(place, begun, word)
+        ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
+        try:
+            if only_open and find_open(place, settings.read()) is None:
+                _leave_at_once(place, environ, heart, word)
+            else:
+                _run(place, start.begin(), word, heart)
+        finally:
+            ownership.release()
     except RalphdError as error:
+        heart.leave(str(error))
         word.error(str(error), error.exit_code)
         return error.exit_code
-    finally:
-        ownership.release()
     return 0
 
 
-def _run(place: Place, begun: Begun, word: Word) -> None:
+def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word: Word) -> None:
+    """Leave as a service that did its work: to a manager an end before READY=1 is a failure."""
+    server = tmux(place, environ)
+    if not server.panes():
+        server.kill_server()  # ralphd-tmux.service was started for us, and has nothing to hold
+    text = "no night is open, so there is nothing to take up; `ralphd start --service` begins one"
+    word.progress(text)
+    heart.ready()
+    heart.leave(text)
+
+
+def _run(place: Place, begun: Begun, word: Word, heart: Pulse) -> None:
     night = begun.frame.state.id
+    heart.adopted = begun.adopted
     hooks = Hooks(
-        ready=lambda text: word.ready(f"night {night}: {text}", adopted=begun.adopted),
+        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}"),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
+        ticked=heart.beat,
     )
     parts = build(begun.frame, begun.journal, hooks)
     control = ControlServer(Path(place.state), on_request(parts.inbox))
@@ -100,10 +128,16 @@ def _run(place: Place, begun: Begun, word: Word) -> None:
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
     finally:
+        heart.leave(f"leaving night {night}")
         schedule.close()
         watch.close()
         control.close()
         parts.close()
+
+
+def _tell_ready(word: Word, heart: Pulse, text: str) -> None:
+    word.ready(text, adopted=heart.adopted)
+    heart.ready()
 
 
 def reload(begun: Begun) -> tuple[Config, Assigner]:
