@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEADER = ("loop", "state", "score", "best", "traj", "last outcome", "quiet", "note")
+DATE = len("2026-11-30 ")
 _NUMBERS = frozenset({2, 3, 4, 6})
 
 
@@ -23,9 +24,10 @@ def render_status(status: dict[str, Any], *, columns: int = 80, encoding: str | 
 def _page(status: dict[str, Any]) -> Iterator[Block]:
     night, fleet = _part(status, "night"), _part(status, "fleet")
     loops = [loop for loop in status.get("loops") or () if isinstance(loop, dict)]
-    until = f"until {_time(night['ends_at'])}" if night.get("ends_at") else "until stopped"
+    since, ends = _time(night.get("started_at")), _time(night.get("ends_at"))
+    until = f"until {ends.removeprefix(since[:DATE])}" if night.get("ends_at") else "until stopped"
     name, state = (_text(night.get(key)) for key in ("id", "state"))
-    yield Paragraph(text=f"Night {name} {state}, since {_time(night.get('started_at'))}, {until}.")
+    yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
     yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
     for trouble in _part(status, "daemon").get("trouble") or ():
