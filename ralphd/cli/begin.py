@@ -129,7 +129,8 @@ class Start:
         at = os.path.join(folder, "repositories", name)
         _, base = NightRepository.create(one.checkout, at, one.base, with_uncommitted=self.with_uncommitted)
         if base.uncommitted and not base.included:
-            self.say(f"{base.uncommitted} uncommitted paths are left out; --with-uncommitted takes them in")
+            left = "1 uncommitted path is" if base.uncommitted == 1 else f"{base.uncommitted} uncommitted paths are"
+            self.say(f"{left} left out; --with-uncommitted takes in what isn't committed")
         return Task(
             name=name,
             repository=one.checkout.toplevel,

@@ -227,7 +227,8 @@ def repository(patient: Patient) -> Finding:
     left_out = sum(checkout.uncommitted for _, checkout in found)
     where = ", ".join(checkout.toplevel for _, checkout in found)
     if left_out:
-        return _warn(f"{where}: {left_out} uncommitted paths are left out", "commit them, or start --with-uncommitted")
+        paths = "1 uncommitted path is" if left_out == 1 else f"{left_out} uncommitted paths are"
+        return _warn(f"{where}: {paths} left out", "commit them, or start --with-uncommitted")
     return _ok(where)
 
 

@@ -50,18 +50,18 @@ class Desk:
     def _steer(self, asked: Asked, verb: str) -> None:
         names = self._names(asked)
         proposals = [_proposal(self.night.state, verb, name, asked.request) for name in names]
-        self._propose(asked, proposals, f"asked by the operator: {verb}")
+        self._propose(asked, proposals, actions.ASKED)
 
     def _stop(self, asked: Asked) -> None:
         now = asked.request.get("now") is True
         if asked.request.get("loops"):
             proposals: list[Action] = [actions.StopLoop(loop=name, now=True) for name in self._names(asked)]
-            self._propose(asked, proposals, "asked by the operator: stop")
+            self._propose(asked, proposals, actions.ASKED)
             return
         if self.night.state.ending and not now:
             asked.reply({"ok": True, "progress": "the night is ending already"}, False)
         else:
-            self.night.intend([Decision(action=actions.EndNight(now=now), why="asked by the operator", by="operator")])
+            self.night.intend([Decision(action=actions.EndNight(now=now), why=actions.ASKED, by="operator")])
             alive = sum(self.night.sight.alive.values())
             asked.reply({"ok": True, "progress": f"ending {alive} running loops"}, False)
         self.leavers.append(asked.reply)
