@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -28,8 +29,17 @@ DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralph
 )
 @click.option("--foreground", is_flag=True, help="Stay in the foreground instead of leaving a daemon behind.")
 @click.option("--word", type=int, hidden=True, default=-1)
+@click.option("--only-open", is_flag=True, hidden=True)
 def start(
-    config: str, width: int | None, for_: str, until: str, *, with_uncommitted: bool, foreground: bool, word: int
+    config: str,
+    width: int | None,
+    for_: str,
+    until: str,
+    *,
+    with_uncommitted: bool,
+    foreground: bool,
+    word: int,
+    only_open: bool,
 ) -> None:
     """Begin a night in this repository (or take an open one up again) and return once its loops run."""
     if for_ and until:
@@ -44,7 +54,8 @@ def start(
     from ralphd.cli import serve  # noqa: PLC0415  # the command that only launches must not load the daemon too
 
     speak = serve.Word(write=_show) if word < 0 else serve.through(word)
-    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted))
+    done = serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, only_open=only_open)
+    sys.exit(done)
 
 
 def refuse_mistakes(settings: Settings) -> None:
@@ -61,8 +72,14 @@ def refuse_mistakes(settings: Settings) -> None:
     preflight.find_program(config.agent, settings.folder, os.environ)
 
 
-def launch(where: Place, arguments: list[str]) -> int:
+def take_up(where: Place) -> int:
+    """Start a daemon for the open night, so that it can be asked. Returns the exit code; ready words are left out."""
+    return launch(where, ["start", "--only-open"], show=_show_progress)
+
+
+def launch(where: Place, arguments: list[str], show: Callable[[dict[str, object]], None] | None = None) -> int:
     """Start the daemon as a session of its own and show what it says until the loops run. Returns the exit code."""
+    show = show or _show
     reading, writing = os.pipe()
     with open(where.log, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as log:
         daemon = subprocess.Popen(
@@ -77,7 +94,7 @@ def launch(where: Place, arguments: list[str]) -> int:
     with open(reading, "rb") as words:
         for line in words:
             told = json.loads(line)
-            _show(told)
+            show(told)
             if "ready" in told or "error" in told:
                 return int(told.get("code", 0))
     click.echo(f"ralphd: the daemon went away (exit status {daemon.wait()}); {where.log} says more", err=True)
@@ -92,3 +109,8 @@ def _show(told: dict[str, object]) -> None:
         click.echo("look in: ralphd status, ralphd attach; end it: ralphd stop")
     else:
         click.echo(told["progress"], err=True)
+
+
+def _show_progress(told: dict[str, object]) -> None:
+    if "ready" not in told:
+        _show(told)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ralphd import __version__
 from ralphd.cli import preflight
-from ralphd.cli.begin import Begun, Start
+from ralphd.cli.begin import Begun, Start, find_open
 from ralphd.cli.place import Place
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
@@ -49,6 +49,10 @@ class Word:
     def error(self, text: str, code: int) -> None:
         self.write({"error": text, "code": code})
 
+    def without_ready(self) -> Word:
+        """Return a word that never tells that the loops run: who waits for that has to wait on."""
+        return Word(write=lambda data: None if "ready" in data else self.write(data))
+
 
 def through(fd: int) -> Word:
     """Speak into a pipe. The one who reads it may be gone; that is no trouble of ours."""
@@ -62,8 +66,19 @@ def through(fd: int) -> Word:
     return Word(write=write)
 
 
-def serve(place: Place, settings: Settings, environ: Mapping[str, str], word: Word, *, with_uncommitted: bool) -> int:
-    """Run a night to its end, or until a signal. Returns the process's exit code."""
+def serve(
+    place: Place,
+    settings: Settings,
+    environ: Mapping[str, str],
+    word: Word,
+    *,
+    with_uncommitted: bool,
+    only_open: bool = False,
+) -> int:
+    """Run a night to its end, or until a signal. Returns the process's exit code.
+
+    ``only_open``: take an open night up, begin none.
+    """
     try:
         ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
     except RalphdError as error:
@@ -71,14 +86,30 @@ def serve(place: Place, settings: Settings, environ: Mapping[str, str], word: Wo
         return error.exit_code
     start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
     try:
-        begun = start.begin()
-        _run(place, begun, word)
+        _serve(start, word, only_open=only_open)
     except RalphdError as error:
         word.error(str(error), error.exit_code)
         return error.exit_code
     finally:
         ownership.release()
     return 0
+
+
+def _serve(start: Start, word: Word, *, only_open: bool) -> None:
+    """Run a night. One that was over when its daemon died is closed first: what it left must not end the new one."""
+    begun = start.begin()
+    if not begun.over:
+        _run(start.place, begun, word)
+        return
+    night = begun.frame.state.id
+    word.progress(f"night {night} was over when its daemon died: closing it first")
+    _run(start.place, begun, word.without_ready())
+    if find_open(start.place, begun.frame.config) is not None:
+        return  # told to go before it was closed
+    if only_open:
+        word.ready(f"night {night}: closed")
+    else:
+        _run(start.place, start.begin(), word)
 
 
 def _run(place: Place, begun: Begun, word: Word) -> None:
