@@ -15,9 +15,10 @@ from ralphd import __version__
 from ralphd.cli import preflight
 from ralphd.cli.begin import Begun, Start, find_open
 from ralphd.cli.place import Place
+from ralphd.cli.pulse import Pulse, pulse
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Parts, assigner, build, on_request
+from ralphd.cli.wire import Parts, assigner, build, on_request, tmux
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
 from ralphd.core.outcomes import Kind
@@ -29,6 +30,7 @@ from ralphd.daemon.run import Hooks
 from ralphd.edges.control import ControlServer
 from ralphd.edges.ownership import own
 from ralphd.edges.schedule import Schedule
+from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
 
 REPORT_EVERY_S = 600.0  # so that a night which is cut short has a report of its last minutes
@@ -43,8 +45,8 @@ class Word:
     def progress(self, text: str) -> None:
         self.write({"progress": text})
 
-    def ready(self, text: str) -> None:
-        self.write({"ready": text})
+    def ready(self, text: str, *, adopted: bool) -> None:
+        self.write({"ready": text, "adopted": adopted})
 
     def error(self, text: str, code: int) -> None:
         self.write({"error": text, "code": code})
@@ -77,47 +79,62 @@ def serve(
 ) -> int:
     """Run a night to its end, or until a signal. Returns the process's exit code.
 
-    ``only_open``: take an open night up, begin none.
+    ``only_open``: take up the open night or, when there is none, leave at once: nothing went wrong then.
     """
-    try:
-        ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
-    except RalphdError as error:
-        word.error(str(error), error.exit_code)
-        return error.exit_code
+    heart = pulse(environ)
+    forget(os.environ)
     start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
     try:
-        _serve(start, word, only_open=only_open)
+        ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
+        try:
+            if only_open and find_open(place, settings.read()) is None:
+                _leave_at_once(place, environ, heart, word)
+            else:
+                _serve(start, word, heart, only_open=only_open)
+        finally:
+            ownership.release()
     except RalphdError as error:
+        heart.leave(str(error))
         word.error(str(error), error.exit_code)
         return error.exit_code
-    finally:
-        ownership.release()
     return 0
 
 
-def _serve(start: Start, word: Word, *, only_open: bool) -> None:
+def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word: Word) -> None:
+    """Leave as a service that did its work: to a manager an end before READY=1 is a failure."""
+    server = tmux(place, environ)
+    if not server.panes():
+        server.kill_server()  # ralphd-tmux.service was started for us, and has nothing to hold
+    text = "no night is open, so there is nothing to take up; `ralphd start --service` begins one"
+    word.progress(text)
+    heart.ready()
+    heart.leave(text)
+
+
+def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> None:
     """Run a night. One that was over when its daemon died is closed first: what it left must not end the new one."""
-    begun = start.begin()
-    if not begun.over:
-        _run(start.place, begun, word)
-        return
-    night = begun.frame.state.id
-    word.progress(f"night {night} was over when its daemon died: closing it first")
-    _run(start.place, begun, word.without_ready())
-    if find_open(start.place, begun.frame.config) is not None:
-        return  # told to go before it was closed
-    if only_open:
-        word.ready(f"night {night}: closed")
-    else:
-        _run(start.place, start.begin(), word)
+    begun, place = start.begin(), start.place
+    if begun.over:
+        night = begun.frame.state.id
+        word.progress(f"night {night} was over when its daemon died: closing it first")
+        _run(place, begun, word.without_ready(), heart, last=only_open)
+        if find_open(place, begun.frame.config) is not None:
+            return  # told to go before it was closed
+        if only_open:
+            word.ready(f"night {night}: closed", adopted=True)
+            return
+        begun = start.begin()
+    _run(place, begun, word, heart)
 
 
-def _run(place: Place, begun: Begun, word: Word) -> None:
+def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = True) -> None:
     night = begun.frame.state.id
+    heart.adopted = begun.adopted
     hooks = Hooks(
-        ready=lambda text: word.ready(f"night {night}: {text}"),
+        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}"),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
+        ticked=heart.beat,
     )
     parts = build(begun.frame, begun.journal, hooks)
     control = ControlServer(Path(place.state), on_request(parts.inbox))
@@ -131,10 +148,17 @@ def _run(place: Place, begun: Begun, word: Word) -> None:
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
     finally:
+        if last:
+            heart.leave(f"leaving night {night}")
         schedule.close()
         watch.close()
         control.close()
         parts.close()
+
+
+def _tell_ready(word: Word, heart: Pulse, text: str) -> None:
+    word.ready(text, adopted=heart.adopted)
+    heart.ready()
 
 
 def reload(begun: Begun) -> tuple[Config, Assigner]:

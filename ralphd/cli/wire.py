@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -40,9 +39,6 @@ from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
-
-# -I -S -E: nothing of the user's Python setup is loaded; -X frozen_modules keeps the runner's start short.
-LEAN_PYTHON = (os.path.realpath(sys.executable), "-I", "-S", "-E")
 
 
 class SystemClock:
@@ -117,7 +113,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     nonce = secrets.token_hex(16)
     verifiers = Verifiers(
         place.night(state.id),
-        (*LEAN_PYTHON, shipped.GUARDED),
+        (*shipped.LEAN_PYTHON, shipped.GUARDED),
         {**base_environment(environ), "RALPHD_NONCE": nonce},
         lambda: processes.end_leftovers([nonce]),
     )
@@ -132,7 +128,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         host=processes,
         config=frame.config,
         assignment=assigner(frame.program, environ),
-        runner=lambda folder: (*LEAN_PYTHON, shipped.RUNNER, folder),
+        runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log),
     )

@@ -24,6 +24,7 @@ class Sight:
     alive: dict[str, bool] = field(default_factory=dict)
     spawns: dict[str, int] = field(default_factory=dict)
     spawned_at: dict[str, float] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)  # loops with a new window out of which nothing has come yet
     last_seq: dict[str, int] = field(default_factory=dict)
     refused: int = 0
 
@@ -48,6 +49,8 @@ def observe(world: World, state: NightState, sight: Sight) -> list[Entry]:
         news += genuine
         if any(isinstance(entry.body, records.TrajectoryStarted) for entry in genuine):
             sight.spawns[loop.loop.id] = 0
+        if genuine:
+            sight.silent.discard(loop.loop.id)
     _see_heads(world, state, sight, urgent=bool(news))
     return news
 

@@ -27,12 +27,13 @@ class Hooks:
     """What the wiring wants to know.
 
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
-    follow from it; it raises UsageError over a bad edit.
+    follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
     """
 
     ready: Callable[[str], None]
     report: Callable[[], None]
     reload: Callable[[], tuple[Config, Assign]]
+    ticked: Callable[[Night], None] = lambda _night: None
 
 
 @dataclass(kw_only=True)
@@ -85,6 +86,7 @@ class Daemon:
         self.troubles.pop("journal", None)
         if trouble:
             self.troubles["journal"] = f"the journal can't be written: {trouble}"
+        self.hooks.ticked(self.night)
 
     def _handle(self, message: Message) -> None:
         match message:

@@ -79,6 +79,8 @@ class Night:
         end = events.ActionSettled(intent=message.intent, result=message.result, detail=message.detail)
         intended = self.state.intents.get(message.intent)
         loop = str(intended.args.get("loop", "")) if intended else ""
+        if intended and intended.type == actions.SpawnRunner.__name__ and message.result == "done":
+            self.sight.silent.add(loop)
         self.record([*bodies, self._entry(loop, end)])
 
     def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
@@ -114,6 +116,8 @@ class Night:
 
     def _note_spawn(self, action: actions.Action) -> None:
         if isinstance(action, actions.SpawnRunner):
+            if action.loop in self.sight.silent:
+                self.note(Kind.SPAWN_FAILED, "its window was opened, and its runner never said a word", action.loop)
             self.sight.spawns[action.loop] = self.sight.spawns.get(action.loop, 0) + 1
             self.sight.spawned_at[action.loop] = self.world.clock.now()
 

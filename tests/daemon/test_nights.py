@@ -192,6 +192,16 @@ def test_a_broken_tmux_meets_no_storm() -> None:
     assert {b.outcome.kind for b in story.journal.bodies(events.OutcomeNoted)} == {Kind.SPAWN_FAILED}
 
 
+def test_a_runner_that_never_says_a_word_is_told_of_at_each_new_try() -> None:
+    story = Story(loops=1)
+    for _ in range(50):
+        story.step(1)
+    outcomes = [body.outcome for body in story.journal.bodies(events.OutcomeNoted)]
+    assert {outcome.kind for outcome in outcomes} == {Kind.SPAWN_FAILED}
+    assert len(outcomes) == len(story.intents("SpawnRunner")) - 1
+    assert "never said a word" in outcomes[0].evidence[0].what
+
+
 def test_a_window_that_a_person_closed_is_not_opened_again() -> None:
     story = Story(loops=2)
     story.begin()
