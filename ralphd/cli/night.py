@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -110,8 +110,18 @@ def _launch(settings: Settings, interrupts: list[int]) -> int:
     return out.INTERRUPTED
 
 
-def _begin(where: Place, arguments: list[str]) -> tuple[subprocess.Popen[bytes], dict[str, object]]:
+def take_up(where: Place) -> int:
+    """Leave a daemon behind for the open night, so that it can be asked. Returns the exit code."""
+    _, told = _begin(where, ["start", "--only-open"], lambda told: None if "ready" in told else _show(told))
+    code = told.get("code", 0)
+    return code if isinstance(code, int) else 1
+
+
+def _begin(
+    where: Place, arguments: list[str], show: Callable[[dict[str, object]], None] | None = None
+) -> tuple[subprocess.Popen[bytes], dict[str, object]]:
     """Return the daemon and its last word: that the loops run, or why not."""
+    show = show or _show
     reading, writing = os.pipe()
     with open(where.log, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as log:
         daemon = subprocess.Popen(
@@ -126,7 +136,7 @@ def _begin(where: Place, arguments: list[str]) -> tuple[subprocess.Popen[bytes],
     with open(reading, "rb") as words:
         for line in words:
             told: dict[str, object] = json.loads(line)
-            _show(told)
+            show(told)
             if "ready" in told or "error" in told:
                 return daemon, told
     click.echo(f"ralphd: the daemon went away (exit status {daemon.wait()}); {where.log} says more", err=True)

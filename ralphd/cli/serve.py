@@ -51,6 +51,10 @@ class Word:
     def error(self, text: str, code: int) -> None:
         self.write({"error": text, "code": code})
 
+    def without_ready(self) -> Word:
+        """Return a word that never tells that the loops run: who waits for that has to wait on."""
+        return Word(write=lambda data: None if "ready" in data else self.write(data))
+
 
 def through(fd: int) -> Word:
     """Speak into a pipe. The one who reads it may be gone; that is no trouble of ours."""
@@ -86,7 +90,7 @@ def serve(
             if only_open and find_open(place, settings.read()) is None:
                 _leave_at_once(place, environ, heart, word)
             else:
-                _run(place, start.begin(), word, heart)
+                _serve(start, word, heart, only_open=only_open)
         finally:
             ownership.release()
     except RalphdError as error:
@@ -107,7 +111,23 @@ def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word:
     heart.leave(text)
 
 
-def _run(place: Place, begun: Begun, word: Word, heart: Pulse) -> None:
+def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> None:
+    """Run a night. One that was over when its daemon died is closed first: what it left must not end the new one."""
+    begun, place = start.begin(), start.place
+    if begun.over:
+        night = begun.frame.state.id
+        word.progress(f"night {night} was over when its daemon died: closing it first")
+        _run(place, begun, word.without_ready(), heart, last=only_open)
+        if find_open(place, begun.frame.config) is not None:
+            return  # told to go before it was closed
+        if only_open:
+            word.ready(f"night {night}: closed", adopted=True)
+            return
+        begun = start.begin()
+    _run(place, begun, word, heart)
+
+
+def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = True) -> None:
     night = begun.frame.state.id
     heart.adopted = begun.adopted
     hooks = Hooks(
@@ -128,7 +148,8 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse) -> None:
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
     finally:
-        heart.leave(f"leaving night {night}")
+        if last:
+            heart.leave(f"leaving night {night}")
         schedule.close()
         watch.close()
         control.close()
