@@ -38,6 +38,14 @@ class Begun:
     settings: Settings
     adopted: bool
 
+    @property
+    def over(self) -> bool:
+        """Whether it only has to be closed: it was ending, has reached its goal, or its time has passed."""
+        state = self.frame.state
+        reached = bool(state.tasks) and all(task.done for task in state.tasks.values())
+        passed = state.ends_at is not None and state.ends_at <= time.time()
+        return self.adopted and (state.ending or reached or passed)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
@@ -129,7 +137,8 @@ class Start:
         at = os.path.join(folder, "repositories", name)
         _, base = NightRepository.create(one.checkout, at, one.base, with_uncommitted=self.with_uncommitted)
         if base.uncommitted and not base.included:
-            self.say(f"{base.uncommitted} uncommitted paths are left out; --with-uncommitted takes them in")
+            left = "1 uncommitted path is" if base.uncommitted == 1 else f"{base.uncommitted} uncommitted paths are"
+            self.say(f"{left} left out; --with-uncommitted takes in what isn't committed")
         return Task(
             name=name,
             repository=one.checkout.toplevel,
