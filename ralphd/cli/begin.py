@@ -38,6 +38,14 @@ class Begun:
     settings: Settings
     adopted: bool
 
+    @property
+    def over(self) -> bool:
+        """Whether it only has to be closed: it was ending, has reached its goal, or its time has passed."""
+        state = self.frame.state
+        reached = bool(state.tasks) and all(task.done for task in state.tasks.values())
+        passed = state.ends_at is not None and state.ends_at <= time.time()
+        return self.adopted and (state.ending or reached or passed)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Start:

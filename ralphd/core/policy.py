@@ -251,7 +251,7 @@ def _lost(seen: LoopNow) -> events.Body:
 
 
 def _known_verdict(task: TaskState, loop: LoopState, head: Head | None) -> Iterator[tuple[str, events.Body]]:
-    if head is None or head.commit in task.commits or head.commit == task.task.base:
+    if head is None or head.commit in loop.judged or head.commit == task.task.base:
         return
     if not task.task.verifier.command:
         verdict = Verdict(

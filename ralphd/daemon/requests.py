@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ralphd.core import actions, policy
 from ralphd.core.actions import Action, Decision
+from ralphd.core.exchange import Want
 from ralphd.core.state import NightState
 from ralphd.core.status import DaemonFacts, status
 from ralphd.daemon.inbox import Asked
@@ -68,15 +69,16 @@ class Desk:
     def _propose(self, asked: Asked, proposals: list[Action], why: str) -> None:
         refusals = [refusal for action in proposals if (refusal := policy.vet(self.night.state, action))]
         if refusals or not proposals:
-            refuse(asked.reply, "; ".join(refusals) or "no loop named", NOTHING)
+            refuse(asked.reply, "; ".join(refusals) or "every loop has been stopped for this night", NOTHING)
             return
         self.night.intend(Decision(action=action, why=why, by="operator") for action in proposals)
         asked.reply({"ok": True, "code": 0, "data": {"loops": [getattr(a, "loop", "") for a in proposals]}}, True)
 
     def _names(self, asked: Asked) -> list[str]:
+        """Return the loops that are named, each once; all that were not stopped when none is."""
         given = asked.request.get("loops")
-        names = [str(name) for name in given] if isinstance(given, list) else []
-        return names or list(self.night.state.loops)
+        names = list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
+        return names or [name for name, loop in self.night.state.loops.items() if loop.want is not Want.STOPPED]
 
 
 def _proposal(state: NightState, verb: str, name: str, request: dict[str, object]) -> Action:

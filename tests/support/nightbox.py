@@ -255,7 +255,7 @@ def night_box(root: Path, repo: Path, environ: Mapping[str, str] | None = None) 
         try:
             yield box
             if box.owned():
-                box.stop("--now")
+                box.stop("--now", code=None)  # it may be about to go by itself
             box.assert_nothing_left()
         finally:
             box.clean_up()
