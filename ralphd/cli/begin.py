@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ralphd import __version__
-from ralphd.cli import preflight, settings
+from ralphd.cli import preflight, settings, shipped
 from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings
 from ralphd.cli.wire import Frame, open_journal, remembered, tmux
@@ -53,6 +53,7 @@ class Start:
         """Check everything, then write the night's first entries. Leaves nothing behind when it raises."""
         config = self.settings.read()
         tmux(self.place, self.environ).check()
+        shipped.check_runner()
         open_night = find_open(self.place, config)
         if open_night is not None:
             return self._take_up(open_night)

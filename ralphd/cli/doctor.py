@@ -13,10 +13,11 @@ from enum import StrEnum
 import click
 
 from ralphd import __version__
-from ralphd.cli import out, preflight, settings, shipped
+from ralphd.cli import here, out, preflight, settings, shipped
 from ralphd.cli.out import JSON
+from ralphd.cli.place import Place
 from ralphd.core.config import Config
-from ralphd.core.errors import RalphdError
+from ralphd.core.errors import NothingRunning, RalphdError
 from ralphd.edges import host
 from ralphd.edges.checkout import Checkout, describe_repo, resolve_base
 from ralphd.edges.git import Git
@@ -123,6 +124,7 @@ def python(_patient: Patient) -> Finding:
 def ralphd(_patient: Patient) -> Finding:
     for name in ("prompts", "migrations"):
         shipped.folder(name)
+    shipped.check_runner()
     return _ok(f"ralphd {__version__} ({shipped.PACKAGE})")
 
 
@@ -147,6 +149,18 @@ def state(patient: Patient) -> Finding:
         return _fail(f"{path} can't be made: {above} is not yours to write in", "set RALPHD_STATE to a folder of yours")
     kind = filesystem_of(above)
     return _ok(f"{path} will be made ({kind or 'unknown filesystem'})")
+
+
+def night(patient: Patient) -> Finding:
+    """Look whether a night runs, or stands open without a daemon."""
+    where = Place(state=state_folder(patient.environ))
+    try:
+        (reply,) = here.request(where, {"verb": "status"})
+    except NothingRunning as error:
+        said = str(error)
+        return _warn(said) if "is open" in said else _ok(said.partition(";")[0])
+    data = reply.get("data")
+    return _ok(f"night {data['night']['id']} runs" if isinstance(data, dict) else "a night runs")
 
 
 def disk(patient: Patient) -> Finding:
@@ -245,6 +259,7 @@ CHECKS: tuple[Callable[[Patient], Finding], ...] = (
     git,
     tmux,
     state,
+    night,
     disk,
     memory,
     files,

@@ -31,7 +31,6 @@ VERBS = {
     "guard": "guard",
     "classify": "classify",
 }
-INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 
 
 class Verbs(click.Group):
@@ -77,11 +76,11 @@ def run() -> None:
     except click.ClickException as error:
         code = _tell(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        code = _tell("interrupted", INTERRUPTED)
+        code = _tell("interrupted", out.INTERRUPTED)
     except BrokenPipeError:
         code = _nobody_reads()
     except OSError as error:
-        code = _tell(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+        code = _tell(_trouble(error), 1)
     except Exception as error:  # the loop boundary: there is no journal to write to here
         if "RALPHD_TRACEBACK" in os.environ:
             raise
@@ -103,6 +102,12 @@ def _invoke() -> int:
 def _tell(message: str, code: int) -> int:
     out.hint(f"ralphd: {message}")
     return code
+
+
+def _trouble(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # os.getcwd
+        return "the folder you are in is gone; cd to one that exists"
+    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
 
 
 def _nobody_reads() -> int:

@@ -46,8 +46,8 @@ class Word:
     def progress(self, text: str) -> None:
         self.write({"progress": text})
 
-    def ready(self, text: str) -> None:
-        self.write({"ready": text})
+    def ready(self, text: str, *, adopted: bool) -> None:
+        self.write({"ready": text, "adopted": adopted})
 
     def error(self, text: str, code: int) -> None:
         self.write({"error": text, "code": code})
@@ -110,9 +110,9 @@ def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word:
 
 def _run(place: Place, begun: Begun, word: Word, heart: Pulse) -> None:
     night = begun.frame.state.id
-    heart.adopted = adopted = begun.adopted and _has_run(begun.frame.state)
+    heart.adopted = begun.adopted and _has_run(begun.frame.state)
     hooks = Hooks(
-        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}"),
+        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
         ticked=heart.beat,
@@ -123,7 +123,7 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse) -> None:
     schedule = _schedule(begun, parts)
     _on_signals(parts)
     try:
-        if adopted:
+        if heart.adopted:
             recover(parts.daemon.night)
             if watch.mode != "inotify":
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
@@ -141,8 +141,8 @@ def _has_run(state: NightState) -> bool:
     return bool(state.intents) or any(loop.started for loop in state.loops.values())
 
 
-def _tell_ready(word: Word, heart: Pulse, text: str) -> None:
-    word.ready(text)
+def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool) -> None:
+    word.ready(text, adopted=adopted)
     heart.ready()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,9 +39,6 @@ from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
-
-# -I -S -E: nothing of the user's Python setup is loaded; -X frozen_modules keeps the runner's start short.
-LEAN_PYTHON = (os.path.realpath(sys.executable), "-I", "-S", "-E")
 
 
 class SystemClock:
@@ -112,7 +109,14 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     writer = JournalWriter(journal)
     slots = sum(task.task.verifier.slots for task in state.tasks.values())
     slow, judges = ThreadPoolExecutor(1, "slow"), ThreadPoolExecutor(max(1, slots), "judge")
-    verifiers = Verifiers(place.night(state.id), (*LEAN_PYTHON, shipped.GUARDED), base_environment(environ))
+    processes = LoopProcesses(clock=time.monotonic, wait=time.sleep)
+    nonce = secrets.token_hex(16)
+    verifiers = Verifiers(
+        place.night(state.id),
+        (*shipped.LEAN_PYTHON, shipped.GUARDED),
+        {**base_environment(environ), "RALPHD_NONCE": nonce},
+        lambda: processes.end_leftovers([nonce]),
+    )
     folders = LoopFolders(boot_id())
     world = World(
         clock=SystemClock(),
@@ -121,10 +125,10 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         repositories=NightRepositories(),
         folders=folders,
         judge=verifiers,
-        host=LoopProcesses(clock=time.monotonic, wait=time.sleep),
+        host=processes,
         config=frame.config,
         assignment=assigner(frame.program, environ),
-        runner=lambda folder: (*LEAN_PYTHON, shipped.RUNNER, folder),
+        runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log),
     )

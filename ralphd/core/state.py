@@ -168,6 +168,7 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
 def _apply_noted(loop: LoopState, outcome: Outcome) -> None:
     if outcome.kind in {Kind.PANE_LOST, Kind.SERVER_LOST, Kind.SPAWN_FAILED, Kind.REBOOTED}:
         _runner_gone(loop)
+        loop.left = ""
         loop.last_outcome = outcome.kind
 
 

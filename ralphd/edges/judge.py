@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
@@ -24,6 +24,7 @@ OUTPUT_BYTES = 16 << 20  # of a verifier's own output, kept for a person; what i
 SCORED_BYTES = 1 << 20  # of that output's end, searched for a score
 FILE_BYTES = 64 << 20  # the largest score file that is read
 SETUP_SECONDS = 3600.0  # a setup may build a whole toolchain; it still ends some day
+GUARD_PATIENCE_S = 60.0  # past the limit: then the guard itself was stopped or killed by what it guards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +41,21 @@ class Verifiers:
     """The working default of ports.Judge: for each task as many benches as it has slots, made when first needed.
 
     ``guarded`` is the argv that runs a command under limits (``ralphd/pane/guarded.py`` says how); ``environment`` is
-    what verifiers get. Outputs are kept in ``<folder>/verdicts/``.
+    what verifiers get, and carries a nonce; ``end_leftovers`` ends whatever carries it. Outputs are kept in
+    ``<folder>/verdicts/``.
     """
 
-    def __init__(self, folder: str, guarded: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: str,
+        guarded: Sequence[str],
+        environment: Mapping[str, str],
+        end_leftovers: Callable[[], object] = int,
+    ) -> None:
         self._folder = folder
         self._guarded = tuple(guarded)
         self._environment = dict(environment)
+        self._end_leftovers = end_leftovers
         self._benches: dict[str, SimpleQueue[Bench | int]] = {}
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
@@ -60,11 +69,12 @@ class Verifiers:
         return replace(verdict, seconds=time.monotonic() - started)
 
     def close(self) -> None:
-        """End the runs under way; each comes back as verify.failed_to_run."""
+        """End the runs under way; each comes back as verify.failed_to_run. Nothing of any run lives on."""
         with self._lock:
             self._closing = True
             for run in self._running:
                 run.terminate()
+        self._end_leftovers()
 
     def _judge(self, task: Task, candidate: Candidate, base: Verdict | None, bench: Bench) -> Verdict:
         verdict = Verdict(
@@ -121,7 +131,10 @@ class Verifiers:
         output = os.path.join(self._folder, "verdicts", f"{name}-{time.time_ns()}.log")
         result = f"{output}.json"
         limits = ("--seconds", f"{seconds:g}", "--memory", str(memory_bytes), "--output", str(OUTPUT_BYTES))
-        argv = [*self._guarded, *limits, "--save", output, "--result", result, "--", "/bin/sh", "-c", command]
+        files = ("--save", output, "--result", result)
+        # When the daemon is killed nobody waits for this run any more, and a new daemon wants the bench.
+        mine = ("--parent", str(os.getpid()))
+        argv = [*self._guarded, *limits, *files, *mine, "--", "/bin/sh", "-c", command]
         with self._lock:
             if self._closing:
                 return Run(code=None, kind=None, why="the night is ending", output="")
@@ -135,7 +148,7 @@ class Verifiers:
                 start_new_session=True,
             )
             self._running.add(process)
-        said = process.communicate()[1]
+        said = _wait(process, seconds + GUARD_PATIENCE_S)
         with self._lock:
             self._running.discard(process)
         return _ending(process.returncode, result, output, said)
@@ -157,6 +170,15 @@ class Verifiers:
             yield place
         finally:
             free.put(place)
+
+
+def _wait(guard: subprocess.Popen[bytes], seconds: float) -> bytes:
+    """Wait for a guard, which ends by itself unless what it guards stopped it; return what it said."""
+    try:
+        return guard.communicate(timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        guard.kill()
+        return guard.communicate()[1]
 
 
 _LIMITS = {"time": Kind.VERIFY_TIMEOUT, "memory": Kind.VERIFY_MEMORY}

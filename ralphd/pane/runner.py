@@ -22,6 +22,7 @@ import ralphd
 from ralphd.core.codec import dump
 from ralphd.core.exchange import RunnerIdentity
 from ralphd.core.records import RunnerStarted
+from ralphd.pane import cgroup
 from ralphd.pane.attempt import Pane
 from ralphd.pane.calls import CallWatch
 from ralphd.pane.digest import Digest, Screen
@@ -32,6 +33,7 @@ from ralphd.pane.limits import Limits
 from ralphd.pane.loop import Loop
 from ralphd.pane.procs import become_subreaper, boot_id, read
 from ralphd.pane.recorder import Recorder
+from ralphd.pane.session import read_some
 from ralphd.pane.wishes import Wishes
 
 TYPE_CHECKING = False
@@ -59,9 +61,16 @@ def main(argv: list[str]) -> int:
     if assignment is None:
         print(f"{folder}/loop.json: {inbox.trouble or 'missing'}; start the loop again", file=sys.stderr)
         return WRONG_USAGE
-    _quiet_keyboard()
     become_subreaper()
-    return Loop(folder, assignment, inbox, _pane(folder, assignment, inbox)).run()
+    try:
+        pane = _pane(folder, assignment, inbox)
+    except OSError as error:
+        print(f"{folder}: {error}; mend that and start the loop again", file=sys.stderr)
+        return FAILED
+    _quiet_keyboard(pane.ears)
+    code = Loop(folder, assignment, inbox, pane).run()
+    pane.watch.close()
+    return code
 
 
 def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
@@ -82,6 +91,7 @@ def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
         os.path.join(folder, "calls"),
         Limits(seconds=assignment.limits.tool_seconds, memory_bytes=assignment.limits.tool_memory_bytes),
         nonce=f"RALPHD_NONCE={assignment.nonce}",
+        group=cgroup.make(f"ralphd-{assignment.nonce}") or "",
     )
     return Pane(ears=ears, wishes=Wishes(folder, inbox), watch=watch, recorder=recorder, digest=digest)
 
@@ -118,8 +128,8 @@ def _close_inherited() -> None:
                 continue  # the descriptor of the listing itself
 
 
-def _quiet_keyboard() -> None:
-    """Show no typed characters, and let no key but Ctrl-C do anything: Ctrl-S would stop the pane for good."""
+def _quiet_keyboard(ears: Ears) -> None:
+    """Let no key but Ctrl-C do anything: Ctrl-S would stop the pane for good, and a full queue swallow the Ctrl-C."""
     import termios  # noqa: PLC0415  # only needed once
 
     try:
@@ -129,6 +139,12 @@ def _quiet_keyboard() -> None:
         termios.tcsetattr(0, termios.TCSANOW, mode)
     except (termios.error, OSError):
         return  # no terminal
+
+    def drop() -> None:
+        if not read_some(0):
+            ears.forget(0)  # the terminal is gone; SIGHUP says so too
+
+    ears.hear(0, drop)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from ralphd.core.redact import Redactor
 from ralphd.edges.journal import Journal
 
 NIGHT = "2026-11-30-a"
-HOSTILE = "\x1b]0;owned\x07\x1b[2Jred\u202eevil\nnext"
+HOSTILE = "\x1b]0;owned\x07\x1b[2Jred ü日\u202eevil\nnext"
 
 
 def loop(name: str) -> Loop:

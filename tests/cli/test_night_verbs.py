@@ -90,6 +90,7 @@ def test_logs_tell_sentences_or_the_raw_bytes(night):
     told = night.good("logs", "loop-1", "--session", "1")
     assert "says: I count" in told
     assert "result: counted" in told
+    assert "ended: done.next after" in told.splitlines()[-1]
     assert "\x1b" not in told
     assert "\u202e" not in told
     raw = night.good("logs", "loop-1", "--session", "1", "--raw")

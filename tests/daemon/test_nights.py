@@ -192,11 +192,21 @@ def test_a_broken_tmux_meets_no_storm() -> None:
     assert {b.outcome.kind for b in story.journal.bodies(events.OutcomeNoted)} == {Kind.SPAWN_FAILED}
 
 
+def test_a_runner_that_never_says_a_word_is_told_of_at_each_new_try() -> None:
+    story = Story(loops=1)
+    for _ in range(50):
+        story.step(1)
+    outcomes = [body.outcome for body in story.journal.bodies(events.OutcomeNoted)]
+    assert {outcome.kind for outcome in outcomes} == {Kind.SPAWN_FAILED}
+    assert len(outcomes) == len(story.intents("SpawnRunner")) - 1
+    assert "never said a word" in outcomes[0].evidence[0].what
+
+
 def test_a_window_that_a_person_closed_is_not_opened_again() -> None:
     story = Story(loops=2)
     story.begin()
     story.panes.up = True
-    story.tell("l1", records.RunnerStopped(why="hangup"))
+    story.tell("l1", records.RunnerStopped(why="SIGHUP: the pane was closed"))
     story.runner_dies("l1")
     story.step()
     for _ in range(3):
@@ -523,3 +533,19 @@ def test_a_failing_worker_still_settles_its_intents() -> None:
     story.step()
     [settled] = [e.body for e in story.journal.stored if isinstance(e.body, events.ActionSettled) and e.loop == "l1"]
     assert (settled.result, settled.detail) == ("failed", "boom")
+
+
+def test_a_server_that_dies_hangs_up_on_its_loops_and_none_is_taken_for_a_closed_window() -> None:
+    story = Story(loops=3)
+    story.begin()
+    story.panes.up = False
+    for name in ("l1", "l2", "l3"):
+        story.tell(name, records.RunnerStopped(why="SIGHUP: the pane was closed"))
+        story.runner_dies(name)
+        story.step()  # the first one is respawned, in a new server, before the last one's word is read
+    for _ in range(3):
+        story.step()
+    assert all(loop.want is Want.RUNNING for loop in story.night.state.loops.values())
+    noted = [(e.loop, e.body.outcome.kind) for e in story.journal.stored if isinstance(e.body, events.OutcomeNoted)]
+    assert sorted(noted) == [(name, Kind.SERVER_LOST) for name in ("l1", "l2", "l3")]
+    assert len(story.intents("SpawnRunner")) == 6

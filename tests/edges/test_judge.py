@@ -178,6 +178,13 @@ def test_what_a_verifier_leaves_running_is_ended(box: Box) -> None:
     assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split(")")[1]
 
 
+def test_a_guard_that_its_command_stopped_is_ended_and_typed(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ralphd.edges.judge.GUARD_PATIENCE_S", 0.5)
+    verdict = box.judge(box.base, command="kill -STOP $PPID; exit 0", seconds=0.5)
+    assert verdict.kind is Kind.VERIFY_FAILED
+    assert "SIGKILL" in verdict.why
+
+
 def test_a_commit_that_is_not_there_is_a_verdict_not_a_crash(box: Box) -> None:
     verdict = box.judge("f" * 40, command="true")
     assert verdict.kind is Kind.VERIFY_FAILED

@@ -68,7 +68,7 @@ def test_the_prompt_reaches_the_agent_byte_for_byte_between_preamble_and_notes(m
     assert started["prompt_bytes"] == len(exact)
     assert (
         started["prompt_sha256"]
-        == subprocess.run(["sha256sum", loop.prompt], capture_output=True, text=True).stdout[:64]
+        == subprocess.run(["sha256sum", loop.prompt], capture_output=True, text=True, check=True).stdout[:64]
     )
     assert sorted(os.listdir(loop.folder / "notes" / "used")) == ["1-a.md", "2-b.md"]
 
@@ -196,7 +196,7 @@ def test_an_agent_that_does_not_exit_after_its_result_is_ended_and_its_work_kept
     ended = loop.wait_for("TrajectoryEnded")[0]
     assert ended["outcome"]["kind"] == "agent.hung_after_result"
     assert ended["head_after"] != ended["head_before"]
-    assert ended["head_after"] == git("rev-parse", "ralphd/n1/one~0", cwd=loop.bare) or len(loop.outcomes()) > 1
+    git("merge-base", "--is-ancestor", ended["head_after"], "ralphd/n1/one", cwd=loop.bare)
     loop.stop()
     assert loop.left() == []
 
@@ -314,11 +314,12 @@ def test_pause_now_ends_the_session_and_keeps_its_work(make):
 
 
 def test_an_order_is_heeded_even_when_the_bell_was_removed(make):
-    loop = make("#!/bin/sh\nrm -f $RALPHD_CALLS/bell\nsleep 600\n", limits={"quiet_s": 4.0})
+    loop = make("#!/bin/sh\nrm -f $RALPHD_CALLS/bell\nsleep 600\n")
     runner = loop.start()
     loop.wait_for("AgentStarted")
     loop.order("stopped", bell=False, now=True)
     assert runner.wait(60) == 0
+    assert loop.outcomes() == ["done.stopped"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

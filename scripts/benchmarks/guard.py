@@ -1,0 +1,110 @@
+"""What the tool-call guard costs a call, and how exactly its limits hold."""
+
+from __future__ import annotations
+
+import json
+from statistics import median
+
+from benchmarks.night import PYTHON, ground, until, write
+from benchmarks.table import Row
+
+GOAL_COST_MS, GOAL_OVERSHOOT, GOAL_LATE_S = 5.0, 10.0, 1.0
+LIMIT_S, LIMIT_BYTES = 5, 1 << 30
+CALLS = 30  # of a round
+
+SETTINGS = f"""\
+[limits]
+tool_seconds = {LIMIT_S}
+tool_memory = "1GiB"
+"""
+
+# Inside a night, as an agent's shell tool would: plain and guarded calls in turn, then one of each kind of kill.
+AGENT = """\
+#!{python}
+import json, os, subprocess, sys, time
+
+guard, bench = os.environ["RALPHD_GUARD"], os.environ["BENCH"]
+
+def timed(*argv):
+    began = time.monotonic()
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True)
+    return time.monotonic() - began, done.returncode
+
+def late(*argv):
+    seconds, code = timed(*argv)
+    return {{"late_s": seconds - {limit_s}, "code": code}}
+
+with open(bench + "/results", "a", buffering=1) as results:
+    for _ in range({rounds}):
+        told = {{"plain": [], "guarded": []}}
+        for _ in range({calls}):
+            told["plain"].append(timed("/bin/bash", "-c", "true")[0])
+            told["guarded"].append(timed(guard, "-c", "true")[0])
+        with open(bench + "/peak", "wb") as peak:
+            peak.write(bytes(8))
+        told["memory_code"] = timed(guard, "-c", "{allocate}")[1]
+        with open(bench + "/peak", "rb") as peak:
+            told["peak"] = int.from_bytes(peak.read(8), "little")
+        told["time"] = late(guard, "-c", "sleep 1000; true")
+        told["timeout"] = late("timeout", "-k", "1", "{limit_s}", "/bin/bash", "-c", "sleep 1000; true")
+        told["cgroup"] = os.environ.get("RALPHD_CGROUP", "")
+        results.write(json.dumps(told) + "\\n")
+time.sleep(1000)
+"""
+
+# Touches memory as fast as it can and leaves word of how much after each mebibyte.
+ALLOCATE = """\
+import mmap, os, sys
+
+with open("/proc/self/statm") as statm:
+    held = int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+with open(sys.argv[1], "r+b") as file:
+    told = mmap.mmap(file.fileno(), 8)
+most = 4 << 30
+room = mmap.mmap(-1, most, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+block = b"x" * (1 << 20)
+for start in range(0, most, len(block)):
+    room[start : start + len(block)] = block
+    told[:] = (held + start + len(block)).to_bytes(8, "little")
+"""
+
+
+def measure(runs: int = 3) -> list[Row]:
+    with ground("", SETTINGS) as place:
+        write(place.path("allocate.py"), ALLOCATE)
+        allocate = f"{' '.join(PYTHON)} {place.path('allocate.py')} {place.path('peak')}"
+        agent = AGENT.format(python=PYTHON[0], limit_s=LIMIT_S, rounds=runs, calls=CALLS, allocate=allocate)
+        write(place.agent, agent, mode=0o755)
+        place.ralphd("start", "--width", "1")
+        until(lambda: len(place.lines("results")) >= runs, "the agent's calls", every_s=0.2)
+        rounds = [json.loads(line) for line in place.lines("results")]
+    by = "a cgroup" if rounds[0]["cgroup"] else "the runner's watch"
+    return [*_cost(rounds), _overshoot(rounds, by), _lateness(rounds)]
+
+
+def _cost(rounds: list[dict]) -> list[Row]:
+    plain, guarded = [1000 * median(one["plain"]) for one in rounds], [1000 * median(one["guarded"]) for one in rounds]
+    over = tuple(a - b for a, b in zip(guarded, plain, strict=True))
+    return [
+        Row(
+            what="a guarded call (baseline: bash -c)", unit="ms", ours=median(guarded), bare=median(plain),
+            judged=over, judged_as="over", goal=GOAL_COST_MS,
+        )
+    ]  # fmt: skip
+
+
+def _overshoot(rounds: list[dict], by: str) -> Row:
+    over = tuple(100 * (one["peak"] / LIMIT_BYTES - 1) for one in rounds)
+    peak = median(one["peak"] for one in rounds) / (1 << 20)
+    return Row(
+        what=f"peak at a limit of 1 GiB, killed by {by}", unit="MiB", ours=peak, judged=over, judged_as="over by %",
+        goal=GOAL_OVERSHOOT,
+    )  # fmt: skip
+
+
+def _lateness(rounds: list[dict]) -> Row:
+    late = tuple(one["time"]["late_s"] for one in rounds)
+    return Row(
+        what=f"lateness of a kill after {LIMIT_S} s (baseline: timeout)", unit="s", ours=median(late),
+        bare=median(one["timeout"]["late_s"] for one in rounds), judged=late, goal=GOAL_LATE_S,
+    )  # fmt: skip

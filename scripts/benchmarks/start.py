@@ -1,0 +1,103 @@
+"""How long ``ralphd start`` takes until every agent runs."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.night import BARE, RALPHD, BenchFailed, Ground, cpu_s, ground, until
+from benchmarks.table import Row
+
+GOALS_S = {4: None, 16: 1.5}
+
+AGENT = """\
+#!/bin/bash
+echo "$RALPHD_LOOP $EPOCHREALTIME" >>"$BENCH/began"
+exec sleep 1000
+"""
+
+# The same loops by hand: a clone, worktrees of it, a loop in each.
+BY_HAND = """\
+set -e
+git clone -q --bare . "$BENCH/bare.git"
+n=0
+while [ $n -lt "$1" ]; do
+    git -C "$BENCH/bare.git" worktree add -q --no-track -b "bare-$n" "$BENCH/bare-$n" main
+    (cd "$BENCH/bare-$n" && export RALPHD_LOOP=bare-$n && %s) &
+    n=$((n + 1))
+done
+wait
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """Seconds from the command's start until its last agent runs, until it returned, and the daemon's CPU seconds."""
+
+    running_s: float
+    returned_s: float
+    daemon_cpu_s: float
+
+
+def measure(runs: int = 3) -> list[Row]:
+    rows = []
+    for width, goal_s in GOALS_S.items():
+        ours, bare = [], []
+        for _ in range(runs):
+            with ground(AGENT) as place:
+                ours.append(_night(place, width))
+            with ground(AGENT) as place:
+                bare.append(_by_hand(place, width))
+        running = tuple(one.running_s for one in ours)
+        rows += [
+            Row(
+                what=f"start of {width}: until all agents run", unit="s", ours=median(running), bare=median(bare),
+                judged=running, goal=goal_s,
+            ),
+            Row(what="  until the command returned", unit="s", ours=median(one.returned_s for one in ours)),
+            Row(what="  the daemon's CPU till then", unit="s", ours=median(one.daemon_cpu_s for one in ours)),
+        ]  # fmt: skip
+    return rows
+
+
+def _night(place: Ground, width: int) -> Started:
+    began, at = time.monotonic(), time.time()
+    command = [RALPHD, "start", "--width", str(width)]
+    done = subprocess.run(command, env=place.environ(), cwd=place.repository, capture_output=True, check=False)
+    returned_s = time.monotonic() - began
+    if done.returncode:
+        raise BenchFailed(f"ralphd start: {done.stderr.decode()[-500:]}")
+    last = _last_start(place, width)
+    return Started(running_s=last - at, returned_s=returned_s, daemon_cpu_s=cpu_s(place.daemon(), children=True))
+
+
+def _by_hand(place: Ground, width: int) -> float:
+    at = time.time()
+    script = BY_HAND % BARE.strip().replace("\n", "\n        ")
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", script, "sh", str(width)],
+        env=place.environ(),
+        cwd=place.repository,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    place.bare.append(shell)
+    return _last_start(place, width) - at
+
+
+def _last_start(place: Ground, width: int) -> float:
+    """Return the time at which the last loop's first agent began."""
+
+    def first() -> dict[str, float]:
+        found: dict[str, float] = {}
+        for line in place.lines("began"):
+            loop, _, at = line.partition(" ")
+            found.setdefault(loop, float(at))
+        return found
+
+    until(lambda: len(first()) == width, f"{width} agents")
+    return max(first().values())
