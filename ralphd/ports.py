@@ -53,7 +53,8 @@ class Panes(Protocol):
     def panes(self) -> Mapping[str, PaneSeen]:
         """Return all panes by pane id; empty when no server runs."""
 
-    def server_up(self) -> bool: ...
+    def server(self) -> str:
+        """Name the server process that runs now, unlike any before it; empty when there is none."""
 
     def kill_pane(self, pane: str) -> None: ...
 

@@ -52,11 +52,13 @@ def start(
         raise UsageError("--for and --until exclude each other")
     if service and (foreground or only_open):
         raise UsageError("--service excludes --foreground and --only-open")
+    if only_open and not foreground and word < 0:
+        raise UsageError("--only-open is for a service: it goes with --foreground")
     found = found_from(os.getcwd(), config or "")
     settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
     if service:
         refuse_mistakes(settings)
-        sys.exit(_leave_to_systemd(here.place(make=True), settings, with_uncommitted=with_uncommitted))
+        sys.exit(_leave_to_systemd(settings, with_uncommitted=with_uncommitted))
     if word < 0 and not foreground:
         with _noting_interrupts() as interrupts:
             sys.exit(_launch(settings, interrupts))
@@ -69,10 +71,10 @@ def start(
     sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, only_open=only_open))
 
 
-def _leave_to_systemd(where: Place, settings: Settings, *, with_uncommitted: bool) -> int:
+def _leave_to_systemd(settings: Settings, *, with_uncommitted: bool) -> int:
     from ralphd.cli.service import hand_over  # noqa: PLC0415  # needs the journal, which no other start does here
 
-    return hand_over(where, settings, lambda text: _show({"progress": text}), with_uncommitted=with_uncommitted)
+    return hand_over(settings, lambda text: _show({"progress": text}), with_uncommitted=with_uncommitted)
 
 
 def refuse_mistakes(settings: Settings) -> None:

@@ -21,25 +21,28 @@ tool_memory = "1GiB"
 # Inside a night, as an agent's shell tool would: plain and guarded calls in turn, then one of each kind of kill.
 AGENT = """\
 #!{python}
-import json, os, subprocess, sys, time
+import json, os, resource, subprocess, sys, time
 
 guard, bench = os.environ["RALPHD_GUARD"], os.environ["BENCH"]
 
+def used():
+    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+
 def timed(*argv):
-    began = time.monotonic()
+    began, before = time.monotonic(), used()
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True)
-    return time.monotonic() - began, done.returncode
+    return time.monotonic() - began, done.returncode, used() - before
 
 def late(*argv):
-    seconds, code = timed(*argv)
+    seconds, code, _ = timed(*argv)
     return {{"late_s": seconds - {limit_s}, "code": code}}
 
 with open(bench + "/results", "a", buffering=1) as results:
     for _ in range({rounds}):
         told = {{"plain": [], "guarded": []}}
         for _ in range({calls}):
-            told["plain"].append(timed("/bin/bash", "-c", "true")[0])
-            told["guarded"].append(timed(guard, "-c", "true")[0])
+            told["plain"].append(timed("/bin/bash", "-c", "true")[::2])
+            told["guarded"].append(timed(guard, "-c", "true")[::2])
         with open(bench + "/peak", "wb") as peak:
             peak.write(bytes(8))
         told["memory_code"] = timed(guard, "-c", "{allocate}")[1]
@@ -83,14 +86,19 @@ def measure(runs: int = 3) -> list[Row]:
 
 
 def _cost(rounds: list[dict]) -> list[Row]:
-    plain, guarded = [1000 * median(one["plain"]) for one in rounds], [1000 * median(one["guarded"]) for one in rounds]
+    plain, guarded = _medians_ms(rounds, "plain", 0), _medians_ms(rounds, "guarded", 0)
     over = tuple(a - b for a, b in zip(guarded, plain, strict=True))
-    return [
-        Row(
-            what="a guarded call (baseline: bash -c)", unit="ms", ours=median(guarded), bare=median(plain),
-            judged=over, judged_as="over", goal=GOAL_COST_MS,
-        )
-    ]  # fmt: skip
+    wall = Row(
+        what="a guarded call (baseline: bash -c)", unit="ms", ours=median(guarded), bare=median(plain),
+        judged=over, judged_as="over", goal=GOAL_COST_MS,
+    )  # fmt: skip
+    used, bare = _medians_ms(rounds, "guarded", 1), _medians_ms(rounds, "plain", 1)
+    return [wall, Row(what="  its CPU", unit="ms", ours=median(used), bare=median(bare))]
+
+
+def _medians_ms(rounds: list[dict], kind: str, which: int) -> list[float]:
+    """Return a round's median of wall (0) or CPU (1) milliseconds, for each round."""
+    return [1000 * median(call[which] for call in one[kind]) for one in rounds]
 
 
 def _overshoot(rounds: list[dict], by: str) -> Row:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.nights import START, Night, a_bare_night, a_good_night, a_null_night, commit
 
@@ -25,11 +27,11 @@ def begun(*, command: str = "pytest -q", goal: float | None = None, loops: tuple
     return night
 
 
-def now(night: Night, *, at: float = START + 60, in_flight=(), server_up: bool = True, **loops: LoopNow) -> tuple:
+def now(night: Night, *, at: float = START + 60, in_flight=(), **loops: LoopNow) -> tuple:
     """The folded state and a moment in which every loop lives, but for those that are given."""
     state = fold(night.entries)
     seen = {name: loops.get(name, LoopNow(alive=True)) for name in state.loops}
-    return state, Present(now=at, loops=seen, in_flight=frozenset(in_flight), server_up=server_up)
+    return state, Present(now=at, loops=seen, in_flight=frozenset(in_flight))
 
 
 def decided(night: Night, **moment) -> list[actions.Action]:
@@ -94,11 +96,11 @@ def test_an_ending_night_stops_its_loops_and_spawns_none():
 def test_a_closed_window_is_a_persons_wish():
     """The loop is paused, not brought back; when the whole server went it was nobody's wish."""
     night = begun()
-    night.say(records.RunnerStopped(why="hangup"), "a")
+    night.say(records.RunnerStopped(why="SIGHUP: the pane was closed"), "a")
     (decision,) = decide(*now(night, a=DEAD))
     assert (decision.action, decision.by) == (Pause(loop="a", now=True), "operator")
     assert "ralphd resume a" in decision.why
-    assert decided(night, a=DEAD, server_up=False) == [SpawnRunner(loop="a")]
+    assert decided(night, a=replace(DEAD, server_lives=False)) == [SpawnRunner(loop="a")]
 
 
 def test_a_refused_credential_holds_every_loop():
@@ -173,7 +175,7 @@ def test_tampering_is_told_to_the_loop_once():
 
 def test_a_runner_that_left_no_word_gets_a_typed_end():
     for up, kind in ((True, Kind.PANE_LOST), (False, Kind.SERVER_LOST)):
-        ((loop, body),) = conclude(*now(begun(), a=DEAD, server_up=up))
+        ((loop, body),) = conclude(*now(begun(), a=replace(DEAD, server_lives=up)))
         assert (loop, body.outcome.kind) == ("a", kind)
 
 
