@@ -127,7 +127,7 @@ def _begin(
     reading, writing = os.pipe()
     with open(where.log, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as log:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "ralphd", *arguments, "--word", str(writing)],
+            [sys.executable, "-P", "-m", "ralphd", *arguments, "--word", str(writing)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
