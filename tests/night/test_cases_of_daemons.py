@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.cast import bodies, cast, kinds
+from support.cast import cast, kinds
 from support.nightbox import NightBox
 
 from ralphd.core.events import NightEnded, NightStarted, VerdictGiven
@@ -105,12 +105,3 @@ def test_a_stop_ends_what_a_daemon_left_running(box: NightBox, number: int) -> N
     assert said.stdout.startswith("{")
     box.assert_nothing_left()
     assert kinds(box, "loop-2") == ["done.stopped"]
-
-
-def test_a_start_right_after_a_stop_finds_no_twin(box: NightBox) -> None:
-    """`ralphd stop && ralphd start`, as a script would have it."""
-    for _ in range(2):
-        box.start("--for", "1h", "--width", "1")
-        box.stop("--now")
-    assert len(box.nights()) == 2
-    assert bodies(box, "loop-1", "RunnerStopped")
