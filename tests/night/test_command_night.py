@@ -511,7 +511,7 @@ def test_a_stop_ends_the_night_though_the_daemon_dies_over_it(box: NightBox) -> 
     box.start("--width", "1")
     box.wait_for(records.TrajectoryEnded, 2)
     stopping = subprocess.Popen(
-        [sys.executable, "-m", "ralphd", "stop"], cwd=box.repo, env=box.env, stderr=subprocess.PIPE
+        [sys.executable, "-P", "-m", "ralphd", "stop"], cwd=box.repo, env=box.env, stderr=subprocess.PIPE
     )
     box.wait_for(records.RunnerStopped, 1)
     os.kill(box.daemon_pid(), signal.SIGKILL)
