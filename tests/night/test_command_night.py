@@ -505,6 +505,24 @@ def test_what_opens_doors_is_shown_to_nobody(box: NightBox) -> None:
         assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
 
 
+def test_a_stop_ends_the_night_though_the_daemon_dies_over_it(box: NightBox) -> None:
+    """Its last commits are judged and its results brought over all the same."""
+    configure(box, COUNT, verifier=f"[ ! -e n ] || sleep 2; {VERIFIER}")
+    box.start("--width", "1")
+    box.wait_for(records.TrajectoryEnded, 2)
+    stopping = subprocess.Popen(
+        [sys.executable, "-m", "ralphd", "stop"], cwd=box.repo, env=box.env, stderr=subprocess.PIPE
+    )
+    box.wait_for(records.RunnerStopped, 1)
+    os.kill(box.daemon_pid(), signal.SIGKILL)
+    stopping.communicate()
+    assert stopping.returncode == 0
+    box.assert_nothing_left()
+    report = box.report()
+    is_true(report, box.repo, box.root)
+    assert (len(box.nights()), report["night"]["why_ended"]) == (1, "stopped")
+
+
 @pytest.mark.slow
 def test_nights_from_two_state_folders_lose_no_result(box: NightBox, tmp_path: Path) -> None:
     """Both are the first of their day; a third one begins when the results of those are there already."""
