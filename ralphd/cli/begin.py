@@ -15,7 +15,7 @@ from ralphd.cli import preflight, settings, shipped
 from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings
 from ralphd.cli.wire import Frame, open_journal, remembered, tmux
-from ralphd.core import events, nights, plan, times
+from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
@@ -42,9 +42,7 @@ class Begun:
     def over(self) -> bool:
         """Whether it only has to be closed: it was ending, has reached its goal, or its time has passed."""
         state = self.frame.state
-        reached = bool(state.tasks) and all(task.done for task in state.tasks.values())
-        passed = state.ends_at is not None and state.ends_at <= time.time()
-        return self.adopted and (state.ending or reached or passed)
+        return self.adopted and (state.ending or bool(policy.over(state, time.time())))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,6 +86,16 @@ def test_an_order_rings_the_bell_only_where_somebody_listens(folders: LoopFolder
     assert json.loads((folder / "order.json").read_text())["serial"] == 2
 
 
+def test_an_older_order_does_not_take_the_place_of_a_newer_one(folders: LoopFolders, folder: Path) -> None:
+    """A window that is opened late must not undo the stop that was ordered meanwhile."""
+    folders.assign(assignment(folder), "")
+    folders.order(str(folder), Order(serial=7, want=Want.STOPPED))
+    folders.order(str(folder), Order(serial=6, want=Want.RUNNING))
+    assert json.loads((folder / "order.json").read_text())["want"] == "stopped"
+    folders.order(str(folder), Order(serial=7, want=Want.STOPPED, now=True))
+    assert json.loads((folder / "order.json").read_text())["now"] is True
+
+
 def test_a_bell_replaced_by_a_link_is_not_followed(folders: LoopFolders, folder: Path, tmp_path: Path) -> None:
     folders.assign(assignment(folder), "")
     victim = tmp_path / "victim"
