@@ -43,10 +43,14 @@ class LoopFolders:
     boot_id: str
     _tails: dict[str, _Tail] = field(default_factory=dict)
     _runners: dict[str, tuple[int, RunnerIdentity]] = field(default_factory=dict)
+    _generations: dict[str, int] = field(default_factory=dict)
     _ordered: dict[str, int] = field(default_factory=dict)  # the newest serial written to each folder
     _ordering: Lock = field(default_factory=Lock)
 
     def assign(self, assignment: Assignment, preamble: str) -> None:
+        if assignment.generation < self._generations.get(assignment.folder, 0):
+            return  # a spawn that was slower than a restart
+        self._generations[assignment.folder] = assignment.generation
         folder = Path(assignment.folder)
         for name in ("", "calls", "logs", "notes", "notes/used", "prompts", "spill", "tmp"):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,12 @@ def test_an_assignment_is_whole_and_private_under_any_umask(folders: LoopFolders
         assert (folder / "loop.json").stat().st_mode & 0o777 == 0o600
         assert (folder / "preamble.md").read_text() == "read me"
         assert not list(folder.glob(".*"))
+
+
+def test_an_older_generation_never_replaces_a_newer_one(folders: LoopFolders, folder: Path) -> None:
+    folders.assign(replace(assignment(folder), generation=2, reset_to="f" * 40), "")
+    folders.assign(replace(assignment(folder), generation=1), "")
+    assert json.loads((folder / "loop.json").read_text())["generation"] == 2
 
 
 def test_an_order_rings_the_bell_only_where_somebody_listens(folders: LoopFolders, folder: Path) -> None:
