@@ -30,7 +30,7 @@ class Hooks:
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
     """
 
-    ready: Callable[[str], None]
+    ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
     report: Callable[[], None]
     reload: Callable[[], tuple[Config, Assign]]
     ticked: Callable[[Night], None] = lambda _night: None
@@ -130,7 +130,7 @@ class Daemon:
         alive, loops = sum(self.night.sight.alive.values()), len(self.night.state.loops)
         if alive == loops or self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S:
             self.is_ready = True
-            self.hooks.ready(f"{alive} of {loops} loops run")
+            self.hooks.ready(f"{alive} of {loops} loops run", alive > 0 or loops == 0)
 
     def _leave(self, why: str) -> None:
         alive = sum(self.night.sight.alive.values())
