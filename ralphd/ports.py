@@ -58,7 +58,8 @@ class Panes(Protocol):
     def panes(self) -> Mapping[str, PaneSeen]:
         """Return all panes by pane id; empty when no server runs."""
 
-    def server_up(self) -> bool: ...
+    def server(self) -> str:
+        """Name the server process that runs now, unlike any before it; empty when there is none."""
 
     def kill_pane(self, pane: str) -> None: ...
 
@@ -101,7 +102,7 @@ class Folders(Protocol):
         """Write the loop's assignment, and the preamble's text to the path it names."""
 
     def order(self, folder: str, order: Order) -> None:
-        """Write the order and ring the runner's bell."""
+        """Write the order and ring the runner's bell; an older order never takes the place of a newer one."""
 
     def note(self, folder: str, name: str, text: str) -> None:
         """Leave a note for the next session's prompt. The same name twice is one note."""

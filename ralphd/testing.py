@@ -85,10 +85,12 @@ class FakePanes:
 
     windows: dict[str, tuple[str, ...]] = field(default_factory=dict)
     up: bool = True
+    born: int = 0  # servers so far
     broken: str = ""
 
     def open_windows(self, windows: Sequence[tuple[str, tuple[str, ...]]]) -> Mapping[str, str]:
         self._check()
+        self.born += not self.up
         self.up = True
         self.windows.update(windows)
         return {name: f"%{name}" for name, _ in windows}
@@ -97,8 +99,8 @@ class FakePanes:
         self._check()
         return {f"%{name}": PaneSeen(pane=f"%{name}", window=name, pid=1, attached=False) for name in self.windows}
 
-    def server_up(self) -> bool:
-        return self.up
+    def server(self) -> str:
+        return f"server {self.born}" if self.up else ""
 
     def kill_pane(self, pane: str) -> None:
         self._check()

@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ralphd import __version__
-from ralphd.cli import preflight, settings
+from ralphd.cli import preflight, settings, shipped
 from ralphd.cli.place import Place
 from ralphd.cli.relearn import mend_journal
 from ralphd.cli.settings import Settings
 from ralphd.cli.wire import Frame, logger, open_journal, redactor, remembered, tmux
-from ralphd.core import events, nights, plan, times
+from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
 from ralphd.core.state import NightState
 from ralphd.edges import nightfile
-from ralphd.edges.checkout import describe_repo
+from ralphd.edges.checkout import delivered_nights, describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
 from ralphd.edges.schedule import local_zone
@@ -40,6 +40,12 @@ class Begun:
     settings: Settings
     adopted: bool
 
+    @property
+    def over(self) -> bool:
+        """Whether it only has to be closed: it was ending, has reached its goal, or its time has passed."""
+        state = self.frame.state
+        return self.adopted and (state.ending or bool(policy.over(state, time.time())))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
@@ -55,7 +61,7 @@ class Start:
         """Check everything, then write the night's first entries. Leaves nothing behind when it raises."""
         config = self.settings.read()
         tmux(self.place, self.environ).check()
-        mend_journal(self.place, config, lambda: open_journal(self.place, config, self.environ), self._say_and_log)
+        shipped.check_runner()
         open_night = find_open(self.place, config)
         if open_night is not None:
             return self._take_up(open_night)
@@ -63,6 +69,11 @@ class Start:
         asked = preflight.check_tasks(config, self.settings.folder, self.environ.get("PATH", os.defpath))
         program = preflight.find_program(config.agent, self.settings.folder, self.environ)
         return self._new(config, asked, program)
+
+    def mend(self) -> None:
+        """See that a sound journal is there before anything reads it; what was lost is told and recorded."""
+        config = self.settings.read()
+        mend_journal(self.place, config, lambda: open_journal(self.place, config, self.environ), self._say_and_log)
 
     def _say_and_log(self, text: str) -> None:
         """Tell it where it stays: who started this may never look at the terminal again."""
@@ -96,7 +107,7 @@ class Start:
         journal = open_journal(self.place, config, self.environ)
         folder = ""
         try:
-            night = self._next_id(config)
+            night = self._next_id(config, asked)
             folder = self.place.night(night)
             tasks = self._tasks(asked, folder)
             journal.append(self._entries(config, tasks, night))
@@ -127,7 +138,7 @@ class Start:
             place=self.place, state=state, last_seq=last_seq, config=config, program=program, environ=self.environ
         )
 
-    def _next_id(self, config: Config) -> str:
+    def _next_id(self, config: Config, asked: list[preflight.Asked]) -> str:
         reader = JournalReader.open(self.place.journal(config))
         try:
             known = [row.id for row in reader.nights()]
@@ -136,7 +147,8 @@ class Start:
         folder = os.path.join(self.place.state, "nights")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         today = datetime.now(local_zone(self.environ)).date().isoformat()
-        return nights.next_night_id(today, [*known, *os.listdir(folder)])
+        delivered = (night for one in asked for night in delivered_nights(one.checkout))
+        return nights.next_night_id(today, [*known, *os.listdir(folder), *delivered])
 
     def _tasks(self, asked: list[preflight.Asked], folder: str) -> list[Task]:
         names = [plan.task_name(one.config.name, one.checkout.toplevel) for one in asked]
@@ -150,7 +162,8 @@ class Start:
         at = os.path.join(folder, "repositories", name)
         _, base = NightRepository.create(one.checkout, at, one.base, with_uncommitted=self.with_uncommitted)
         if base.uncommitted and not base.included:
-            self.say(f"{base.uncommitted} uncommitted paths are left out; --with-uncommitted takes them in")
+            left = "1 uncommitted path is" if base.uncommitted == 1 else f"{base.uncommitted} uncommitted paths are"
+            self.say(f"{left} left out; --with-uncommitted takes in what isn't committed")
         return Task(
             name=name,
             repository=one.checkout.toplevel,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,6 +48,14 @@ class Show:
     def repository(self) -> str:
         return os.path.join(self.folder, "repository")
 
+    @property
+    def command(self) -> str:
+        """How a person in another terminal asks about this night, to be copied; a verb follows."""
+        ours = os.path.join(os.path.dirname(sys.executable), "ralphd")
+        known = shutil.which("ralphd")
+        by_name = known is not None and os.path.realpath(known) == os.path.realpath(ours)
+        return f"RALPHD_STATE={shlex.quote(self.place.state)} {'ralphd' if by_name else shlex.quote(ours)}"
+
     def environment(self) -> dict[str, str]:
         """Return ours without what belongs to another ralphd, and with the demo's own state."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("RALPHD_")}
@@ -62,7 +72,8 @@ def demo(*, seconds: int) -> None:
     show = Show(folder=os.path.realpath(tempfile.mkdtemp(prefix="ralphd-demo-")), seconds=seconds)
     build(show.repository)
     out.say(f"Four loops look for the shortest tour of 52 cities, for {seconds} s. All of it is in {show.folder}.")
-    out.say(f"Look in from another terminal: RALPHD_STATE={show.place.state} ralphd attach")
+    out.say("Look in from another terminal:")
+    out.say(f"  {show.command} attach")
     interrupted = False
     with _interruptible():
         try:
@@ -72,9 +83,13 @@ def demo(*, seconds: int) -> None:
             interrupted = True
         finally:
             _end(show)
+    if interrupted and not os.path.exists(show.place.journal()):
+        shutil.rmtree(show.folder)
+        out.say("Interrupted before the night began: nothing runs, and nothing is left.")
+        raise click.exceptions.Exit(out.INTERRUPTED)
     _conclude(show)
     if interrupted:
-        raise click.exceptions.Exit(130)
+        raise click.exceptions.Exit(out.INTERRUPTED)
 
 
 @contextlib.contextmanager
@@ -94,14 +109,30 @@ def _interruptible() -> Iterator[None]:
 
 
 def _begin(show: Show) -> None:
-    """Start as a person would; what `ralphd start` says of a failure has been shown by itself."""
-    argv = [sys.executable, "-m", "ralphd", "start", "--for", f"{show.seconds}s"]
-    done = subprocess.run(
-        argv, cwd=show.repository, env=show.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
+    """Start as a person would; what `ralphd start` says of a failure has been shown by itself.
+
+    An interrupt is passed on, and waited for: `ralphd start` takes back what it has begun.
+    """
+    starting = subprocess.Popen(
+        [sys.executable, "-P", "-m", "ralphd", "start", "--for", f"{show.seconds}s"],
+        cwd=show.repository,
+        env=show.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        process_group=0,  # Ctrl-C reaches it once, through us
     )
+    try:
+        starting.wait()
+    except KeyboardInterrupt:
+        with _deaf():
+            starting.send_signal(signal.SIGINT)
+            starting.wait()
+        raise
     _note_daemon(show)
-    if done.returncode:
-        raise click.exceptions.Exit(done.returncode)
+    if starting.returncode:
+        if not os.path.exists(show.place.journal()):
+            shutil.rmtree(show.folder, ignore_errors=True)  # made a moment ago, by us, and nothing has run in it
+        raise click.exceptions.Exit(starting.returncode)
 
 
 def _note_daemon(show: Show) -> None:
@@ -174,6 +205,7 @@ def _conclude(show: Show) -> None:
     click.echo(terminal.render_report(report, bold=bold, encoding=out.encoding()), nl=False)
     click.echo()
     out.say("Nothing of it runs any more. What it made:")
-    out.say(f"  repository  {show.repository}  (branches: git for-each-ref refs/ralphd)")
-    out.say(f"  state       {show.place.state}  (RALPHD_STATE=… ralphd report, journal, logs loop-1)")
-    out.say(f"  remove it   rm -r {show.folder}")
+    out.say(f"  repository  {show.repository}  (its branches: git for-each-ref refs/ralphd)")
+    out.say(f"  state       {show.place.state}")
+    out.say(f"  ask it      {show.command} report  (or: journal, logs loop-1)")
+    out.say(f"  remove it   rm -r {shlex.quote(show.folder)}")

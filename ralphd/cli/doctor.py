@@ -13,10 +13,11 @@ from enum import StrEnum
 import click
 
 from ralphd import __version__
-from ralphd.cli import out, preflight, settings, shipped
+from ralphd.cli import here, out, preflight, settings, shipped
 from ralphd.cli.out import JSON
+from ralphd.cli.place import Place
 from ralphd.core.config import Config
-from ralphd.core.errors import RalphdError
+from ralphd.core.errors import NothingRunning, RalphdError
 from ralphd.edges import host
 from ralphd.edges.checkout import Checkout, describe_repo, resolve_base
 from ralphd.edges.git import Git
@@ -24,10 +25,10 @@ from ralphd.edges.ownership import filesystem_of, open_state, state_folder
 from ralphd.edges.tmux import Tmux
 
 OLDEST_PYTHON = (3, 11)
-LOOP_DISK_BYTES = 1 << 30  # a worktree with its build, and its logs: measured on middling projects
+LOOP_DISK_BYTES = 1 << 30  # a guess at a worktree with its build, and its logs; a warning, never a refusal
 LOOP_DESCRIPTORS = 4  # the daemon holds a records file per loop; the rest is for what comes and goes
 OWN_DESCRIPTORS = 256
-AGENT_BYTES = 300 << 20  # what a real coding CLI holds when it idles
+AGENT_BYTES = 350 << 20  # Claude Code 2.1 held 186 MiB while a tool ran, 314 MiB after 200 turns
 
 
 class Level(StrEnum):
@@ -123,6 +124,7 @@ def python(_patient: Patient) -> Finding:
 def ralphd(_patient: Patient) -> Finding:
     for name in ("prompts", "migrations"):
         shipped.folder(name)
+    shipped.check_runner()
     return _ok(f"ralphd {__version__} ({shipped.PACKAGE})")
 
 
@@ -147,6 +149,18 @@ def state(patient: Patient) -> Finding:
         return _fail(f"{path} can't be made: {above} is not yours to write in", "set RALPHD_STATE to a folder of yours")
     kind = filesystem_of(above)
     return _ok(f"{path} will be made ({kind or 'unknown filesystem'})")
+
+
+def night(patient: Patient) -> Finding:
+    """Look whether a night runs, or stands open without a daemon."""
+    where = Place(state=state_folder(patient.environ))
+    try:
+        (reply,) = here.request(where, {"verb": "status"})
+    except NothingRunning as error:
+        said = str(error)
+        return _warn(said) if "is open" in said else _ok(said.partition(";")[0])
+    data = reply.get("data")
+    return _ok(f"night {data['night']['id']} runs" if isinstance(data, dict) else "a night runs")
 
 
 def disk(patient: Patient) -> Finding:
@@ -213,7 +227,8 @@ def repository(patient: Patient) -> Finding:
     left_out = sum(checkout.uncommitted for _, checkout in found)
     where = ", ".join(checkout.toplevel for _, checkout in found)
     if left_out:
-        return _warn(f"{where}: {left_out} uncommitted paths are left out", "commit them, or start --with-uncommitted")
+        paths = "1 uncommitted path is" if left_out == 1 else f"{left_out} uncommitted paths are"
+        return _warn(f"{where}: {paths} left out", "commit them, or start --with-uncommitted")
     return _ok(where)
 
 
@@ -245,6 +260,7 @@ CHECKS: tuple[Callable[[Patient], Finding], ...] = (
     git,
     tmux,
     state,
+    night,
     disk,
     memory,
     files,

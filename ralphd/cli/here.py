@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ralphd.cli.place import Place
-from ralphd.core.errors import ConfigError, NothingRunning, RalphdError
+from ralphd.core.errors import ConfigError, EdgeError, NothingRunning, RalphdError
 from ralphd.edges.control import ask
 from ralphd.edges.ownership import open_state, state_folder
+
+PATIENCE_S = 15.0  # a daemon of 512 loops answers in a fraction of a second; an end of the night takes its time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,10 +59,12 @@ def request(where: Place, data: dict[str, object]) -> Iterator[dict[str, object]
 
 def _ask(where: Place, data: dict[str, object]) -> Iterator[dict[str, object]]:
     try:
-        yield from ask(Path(where.state), data)
+        yield from ask(Path(where.state), data, None if data.get("verb") == "stop" else PATIENCE_S)
     except NothingRunning:
         from ralphd.cli.absence import why_nobody_answers  # noqa: PLC0415  # needs the journal, and only then
 
         raise NothingRunning(why_nobody_answers(where, config())) from None
+    except TimeoutError:
+        raise EdgeError(f"the daemon doesn't answer; is it stopped, or the disk stuck? {where.log} may tell") from None
     except (ValueError, OSError) as error:
         raise NothingRunning(f"the daemon's answer broke off ({error}); ask again") from None

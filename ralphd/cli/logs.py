@@ -16,7 +16,7 @@ from ralphd.agents import NAMES, Lines, adapter
 from ralphd.cli import here, out
 from ralphd.cli.nightfolders import loop_folder, newest_night
 from ralphd.core.errors import NothingRunning
-from ralphd.edges.loopfolder import LoopFolders
+from ralphd.edges.loopfolder import LINE_MAX_BYTES, LoopFolders
 from ralphd.edges.processes import boot_id
 from ralphd.pane.digest import plain, sentence
 
@@ -54,6 +54,8 @@ def logs(loop: str, night: str, session: int | None, *, follow: bool, raw: bool,
         _follow(folder, first, raw=raw, stderr=stderr)
     else:
         _print(folder, _chunks(first, stderr=stderr), raw=raw, stderr=stderr)
+        if not raw and not stderr:
+            _say_end(folder, first)
 
 
 def sessions(folder: str) -> list[Session]:
@@ -89,6 +91,27 @@ def _print(folder: str, chunks: Iterable[bytes], *, raw: bool, stderr: bool) -> 
     show(b"")
 
 
+def _say_end(folder: str, session: Session) -> None:
+    """Say how a session ended, as its runner recorded it; of a running one, nothing."""
+    for line in _lines(os.path.join(folder, "records.jsonl")):
+        try:
+            record = json.loads(line) if b"TrajectoryEnded" in line else {}
+            where = (record.get("generation"), record.get("trajectory"))
+            if where == (session.generation, session.trajectory):
+                body = record["body"]
+                out.say(f"ended: {body['outcome']['kind']} after {body['seconds']:.1f} s")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            continue  # the file is in reach of the agent
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    lines, place = Lines(limit_bytes=LINE_MAX_BYTES), 0
+    while data := _read(path, place):
+        place += len(data)
+        for _, _, line in lines.feed(data):
+            yield line
+
+
 def _follow(folder: str, first: Session, *, raw: bool, stderr: bool) -> None:
     """Follow until nobody writes any more. The start of a later session ends the one before."""
     now: Session | None = first
@@ -97,6 +120,8 @@ def _follow(folder: str, first: Session, *, raw: bool, stderr: bool) -> None:
             out.say(f"--- {now.title}")
         later = _later(folder, now)
         _print(folder, _chunks(now, stderr=stderr, more=later), raw=raw, stderr=stderr)
+        if not raw:
+            _say_end(folder, now)
         now = later()
     out.hint("its runner is gone; nothing more will come")
 

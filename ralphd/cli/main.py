@@ -27,10 +27,10 @@ VERBS = {
     "stop": "steer",
     "report": "look",
     "journal": "journal",
+    "service": "service",
     "guard": "guard",
     "classify": "classify",
 }
-INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 
 
 class Verbs(click.Group):
@@ -65,6 +65,7 @@ def main() -> None:
 
 def run() -> None:
     """Run the command line; what goes wrong is one line on stderr, never a traceback."""
+    _speak_utf8()
     out.be_lenient()
     try:
         code = _invoke()
@@ -76,17 +77,24 @@ def run() -> None:
     except click.ClickException as error:
         code = _tell(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        code = _tell("interrupted", INTERRUPTED)
+        code = _tell("interrupted", out.INTERRUPTED)
     except BrokenPipeError:
         code = _nobody_reads()
     except OSError as error:
-        code = _tell(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+        code = _tell(_trouble(error), 1)
     except Exception as error:  # the loop boundary: there is no journal to write to here
         if "RALPHD_TRACEBACK" in os.environ:
             raise
         what = f"{type(error).__name__}: {error}"
         code = _tell(f"this should not have happened: {what} (RALPHD_TRACEBACK=1 shows where)", 1)
     sys.exit(code)
+
+
+def _speak_utf8() -> None:
+    """Begin again where the locale has other letters: git and the kernel want the bytes that names really have."""
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 -- ourselves, with our arguments
 
 
 def _invoke() -> int:
@@ -102,6 +110,12 @@ def _invoke() -> int:
 def _tell(message: str, code: int) -> int:
     out.hint(f"ralphd: {message}")
     return code
+
+
+def _trouble(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # os.getcwd
+        return "the folder you are in is gone; cd to one that exists"
+    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
 
 
 def _nobody_reads() -> int:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import click
 
-from ralphd.cli import here
+from ralphd.cli import here, out
 from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings, found_from
-from ralphd.core.errors import UsageError
+from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.edges.ownership import state_folder
+
+GONE_S = 30.0  # the daemon ends itself within a second of its good-bye
 
 DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralphd.toml.")
 
@@ -27,24 +32,49 @@ DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralph
     "--with-uncommitted", is_flag=True, help="Start from the checkout as it is, uncommitted changes included."
 )
 @click.option("--foreground", is_flag=True, help="Stay in the foreground instead of leaving a daemon behind.")
+@click.option("--service", is_flag=True, help="Begin the night and leave it to the installed service.")
+@click.option("--only-open", is_flag=True, help="Take up the open night; without one leave at once.")
 @click.option("--word", type=int, hidden=True, default=-1)
 def start(
-    config: str, width: int | None, for_: str, until: str, *, with_uncommitted: bool, foreground: bool, word: int
+    config: str,
+    width: int | None,
+    for_: str,
+    until: str,
+    *,
+    with_uncommitted: bool,
+    foreground: bool,
+    service: bool,
+    only_open: bool,
+    word: int,
 ) -> None:
     """Begin a night in this repository (or take an open one up again) and return once its loops run."""
     if for_ and until:
         raise UsageError("--for and --until exclude each other")
+    if service and (foreground or only_open):
+        raise UsageError("--service excludes --foreground and --only-open")
+    if only_open and not foreground and word < 0:
+        raise UsageError("--only-open is for a service: it goes with --foreground")
     found = found_from(os.getcwd(), config or "")
     settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
-    if word < 0:
+    if service:
+        refuse_mistakes(settings)
+        sys.exit(_leave_to_systemd(settings, with_uncommitted=with_uncommitted))
+    if word < 0 and not foreground:
+        with _noting_interrupts() as interrupts:
+            sys.exit(_launch(settings, interrupts))
+    if word < 0 and not only_open:
         refuse_mistakes(settings)
     where = here.place(make=True)
-    if word < 0 and not foreground:
-        sys.exit(launch(where, sys.argv[1:]))
     from ralphd.cli import serve  # noqa: PLC0415  # the command that only launches must not load the daemon too
 
     speak = serve.Word(write=_show) if word < 0 else serve.through(word)
-    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted))
+    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, only_open=only_open))
+
+
+def _leave_to_systemd(settings: Settings, *, with_uncommitted: bool) -> int:
+    from ralphd.cli.service import hand_over  # noqa: PLC0415  # needs the journal, which no other start does here
+
+    return hand_over(settings, lambda text: _show({"progress": text}), with_uncommitted=with_uncommitted)
 
 
 def refuse_mistakes(settings: Settings) -> None:
@@ -61,12 +91,43 @@ def refuse_mistakes(settings: Settings) -> None:
     preflight.find_program(config.agent, settings.folder, os.environ)
 
 
-def launch(where: Place, arguments: list[str]) -> int:
-    """Start the daemon as a session of its own and show what it says until the loops run. Returns the exit code."""
+def _launch(settings: Settings, interrupts: list[int]) -> int:
+    """Leave a daemon behind whose loops run. Returns the exit code.
+
+    Ctrl-C meanwhile ends the night that was being begun, as soon as it can be asked to: nothing runs on unseen.
+    """
+    refuse_mistakes(settings)
+    if interrupts:
+        return out.INTERRUPTED
+    where = here.place(make=True)
+    daemon, told = _begin(where, sys.argv[1:])
+    code = told.get("code", 0)
+    if "ready" not in told or not interrupts:
+        return code if isinstance(code, int) else 1
+    if told.get("adopted"):
+        click.echo("interrupted; the night had been running, and runs on; `ralphd stop` ends it", err=True)
+    else:
+        click.echo("interrupted: ending the night that was just begun", err=True)
+        _take_back(where, daemon)
+    return out.INTERRUPTED
+
+
+def take_up(where: Place) -> int:
+    """Leave a daemon behind for the open night, so that it can be asked. Returns the exit code."""
+    _, told = _begin(where, ["start", "--only-open"], lambda told: None if "ready" in told else _show(told))
+    code = told.get("code", 0)
+    return code if isinstance(code, int) else 1
+
+
+def _begin(
+    where: Place, arguments: list[str], show: Callable[[dict[str, object]], None] | None = None
+) -> tuple[subprocess.Popen[bytes], dict[str, object]]:
+    """Return the daemon and its last word: that the loops run, or why not."""
+    show = show or _show
     reading, writing = os.pipe()
     with open(where.log, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as log:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "ralphd", *arguments, "--word", str(writing)],
+            [sys.executable, "-P", "-m", "ralphd", *arguments, "--word", str(writing)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -76,12 +137,33 @@ def launch(where: Place, arguments: list[str]) -> int:
     os.close(writing)
     with open(reading, "rb") as words:
         for line in words:
-            told = json.loads(line)
-            _show(told)
+            told: dict[str, object] = json.loads(line)
+            show(told)
             if "ready" in told or "error" in told:
-                return int(told.get("code", 0))
+                return daemon, told
     click.echo(f"ralphd: the daemon went away (exit status {daemon.wait()}); {where.log} says more", err=True)
-    return 1
+    return daemon, {"code": 1}
+
+
+def _take_back(where: Place, daemon: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(NothingRunning):
+        for _ in here.request(where, {"verb": "stop", "loops": [], "now": True}):
+            pass
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        daemon.wait(GONE_S)
+
+
+@contextlib.contextmanager
+def _noting_interrupts() -> Iterator[list[int]]:
+    """Note the signals that mean "enough" instead of dying of them half-way."""
+    noted: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, lambda got, _frame: noted.append(got)) for number in numbers]
+    try:
+        yield noted
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _show(told: dict[str, object]) -> None:

@@ -11,6 +11,7 @@ import click
 
 from ralphd.views.text import lines
 
+INTERRUPTED = 130  # 128 + SIGINT, as a shell says it
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -13,15 +13,17 @@ from pathlib import Path
 
 from ralphd import __version__
 from ralphd.cli import preflight
-from ralphd.cli.begin import Begun, Start
+from ralphd.cli.begin import Begun, Start, find_open
 from ralphd.cli.place import Place
+from ralphd.cli.pulse import Pulse, pulse
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Parts, assigner, build, on_request, redactor
+from ralphd.cli.wire import Parts, assigner, build, on_request, redactor, tmux
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
 from ralphd.core.events import Entry, NightEnded
 from ralphd.core.outcomes import Kind
+from ralphd.core.state import NightState
 from ralphd.core.status import iso
 from ralphd.daemon.assign import Assigner
 from ralphd.daemon.inbox import Changed, Leave, Rang
@@ -33,6 +35,7 @@ from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
 from ralphd.edges.schedule import Schedule
 from ralphd.edges.space import room
+from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
 
 REPORT_EVERY_S = 600.0  # so that a night which is cut short has a report of its last minutes
@@ -49,11 +52,15 @@ class Word:
     def progress(self, text: str) -> None:
         self.write({"progress": text})
 
-    def ready(self, text: str) -> None:
-        self.write({"ready": text})
+    def ready(self, text: str, *, adopted: bool) -> None:
+        self.write({"ready": text, "adopted": adopted})
 
     def error(self, text: str, code: int) -> None:
         self.write({"error": text, "code": code})
+
+    def without_ready(self) -> Word:
+        """Return a word that never tells that the loops run: who waits for that has to wait on."""
+        return Word(write=lambda data: None if "ready" in data else self.write(data))
 
 
 def through(fd: int) -> Word:
@@ -68,33 +75,76 @@ def through(fd: int) -> Word:
     return Word(write=write)
 
 
-def serve(place: Place, settings: Settings, environ: Mapping[str, str], word: Word, *, with_uncommitted: bool) -> int:
-    """Run a night to its end, or until a signal. Returns the process's exit code."""
-    try:
-        ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
-    except RalphdError as error:
-        word.error(str(error), error.exit_code)
-        return error.exit_code
+def serve(
+    place: Place,
+    settings: Settings,
+    environ: Mapping[str, str],
+    word: Word,
+    *,
+    with_uncommitted: bool,
+    only_open: bool = False,
+) -> int:
+    """Run a night to its end, or until a signal. Returns the process's exit code.
+
+    ``only_open``: take up the open night or, when there is none, leave at once: nothing went wrong then.
+    """
+    heart = pulse(environ)
+    forget(os.environ)
     start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
     try:
-        begun = start.begin()
-        _run(place, begun, word)
+        ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
+        try:
+            start.mend()
+            if only_open and find_open(place, settings.read()) is None:
+                _leave_at_once(place, environ, heart, word)
+            else:
+                _serve(start, word, heart, only_open=only_open)
+        finally:
+            ownership.release()
     except RalphdError as error:
+        heart.leave(str(error))
         word.error(str(error), error.exit_code)
         return error.exit_code
-    finally:
-        ownership.release()
     return 0
 
 
-def _run(place: Place, begun: Begun, word: Word) -> None:
+def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word: Word) -> None:
+    """Leave as a service that did its work: to a manager an end before READY=1 is a failure."""
+    server = tmux(place, environ)
+    if not server.panes():
+        server.kill_server()  # ralphd-tmux.service was started for us, and has nothing to hold
+    text = "no night is open, so there is nothing to take up; `ralphd start --service` begins one"
+    word.progress(text)
+    heart.ready()
+    heart.leave(text)
+
+
+def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> None:
+    """Run a night. One that was over when its daemon died is closed first: what it left must not end the new one."""
+    begun, place = start.begin(), start.place
+    if begun.over:
+        night = begun.frame.state.id
+        word.progress(f"night {night} was over when its daemon died: closing it first")
+        _run(place, begun, word.without_ready(), heart, last=only_open)
+        if find_open(place, begun.frame.config) is not None:
+            return  # told to go before it was closed
+        if only_open:
+            word.ready(f"night {night}: closed", adopted=True)
+            return
+        begun = start.begin()
+    _run(place, begun, word, heart)
+
+
+def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = True) -> None:
     night = begun.frame.state.id
+    heart.adopted = begun.adopted and _has_run(begun.frame.state)
     hooks = Hooks(
-        ready=lambda text: word.ready(f"night {night}: {text}"),
+        ready=lambda text, runs: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted, runs=runs),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
         backup=lambda: _back_up(place, begun),
         room=lambda: room(place.state),
+        ticked=heart.beat,
     )
     parts = build(begun.frame, begun.journal, hooks)
     control = ControlServer(Path(place.state), on_request(parts.inbox))
@@ -102,12 +152,14 @@ def _run(place: Place, begun: Begun, word: Word) -> None:
     schedule = _schedule(begun, parts)
     _on_signals(parts)
     try:
-        if begun.adopted:
+        if heart.adopted:
             recover(parts.daemon.night)
             if watch.mode != "inotify":
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
     finally:
+        if last:
+            heart.leave(f"leaving night {night}")
         schedule.close()
         watch.close()
         control.close()
@@ -133,6 +185,19 @@ def _keep_the_end(place: Place, begun: Begun, parts: Parts) -> None:
         _back_up(place, begun)
     except (OSError, RalphdError) as error:
         parts.daemon.night.world.log.warning("the night's end is in the journal alone", why=str(error))
+
+
+def _has_run(state: NightState) -> bool:
+    """Tell a night that a daemon had from one that `ralphd start --service` only began."""
+    return bool(state.intents) or any(loop.started for loop in state.loops.values())
+
+
+def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool, runs: bool) -> None:
+    if runs:
+        word.ready(text, adopted=adopted)
+    else:
+        word.error(f"{text} yet; they are tried again: `ralphd status` and `ralphd doctor` say more", 1)
+    heart.ready()
 
 
 def reload(begun: Begun) -> tuple[Config, Assigner]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import JournalError
 from ralphd.core.model import Candidate, Verdict
-from ralphd.core.redact import Redactor
+from ralphd.core.redact import Redactor, secrets_of
 from ralphd.core.state import NightState, fold
 from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
@@ -43,9 +42,6 @@ from ralphd.edges.repositories import NightRepositories
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
 
-# -I -S -E: nothing of the user's Python setup is loaded; -X frozen_modules keeps the runner's start short.
-LEAN_PYTHON = (os.path.realpath(sys.executable), "-I", "-S", "-E")
-
 
 class SystemClock:
     """The working default of ports.Clock."""
@@ -62,12 +58,13 @@ def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:
 
 
 def open_journal(place: Place, config: Config, environ: Mapping[str, str]) -> Journal:
-    """Open for writing; the values of passed variables are redacted wherever they turn up."""
+    """Open for writing; the agent's secrets are redacted wherever they turn up."""
     return Journal.open(place.journal(config), shipped.folder("migrations"), redactor(config, environ))
 
 
 def redactor(config: Config, environ: Mapping[str, str]) -> Redactor:
-    return Redactor([environ[name] for name in config.agent.env_pass if name in environ])
+    passed = {name: environ[name] for name in config.agent.env_pass if name in environ}
+    return Redactor(secrets_of(passed, config.agent.env))
 
 
 class LogFile:
@@ -136,7 +133,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     nonce = secrets.token_hex(16)
     verifiers = Verifiers(
         place.night(state.id),
-        (*LEAN_PYTHON, shipped.GUARDED),
+        (*shipped.LEAN_PYTHON, shipped.GUARDED),
         {**base_environment(environ), "RALPHD_NONCE": nonce},
         lambda: processes.end_leftovers([nonce]),
     )
@@ -151,7 +148,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         host=processes,
         config=frame.config,
         assignment=assigner(frame.program, environ),
-        runner=lambda folder: (*LEAN_PYTHON, shipped.RUNNER, folder),
+        runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log),
     )

@@ -102,7 +102,7 @@ def _after_quick_failure(streak: Streak, outcome: Outcome) -> tuple[Streak, Pace
     """At once the first time, then 1, 2, 4 … seconds; from the fifth on it is typed as a crash loop."""
     failures = streak.quick_failures + 1
     wait_s = min(CRASH_WAIT_MAX_S, 2.0 ** min(failures - 2, 20)) if failures > 1 else 0.0
-    if failures >= QUICK_FAILURES:
+    if failures >= QUICK_FAILURES and outcome.kind.family == "agent":
         detail = {**outcome.detail, "was": outcome.kind.value, "in_a_row": failures}
         outcome = replace(outcome, kind=Kind.CRASH_LOOP, detail=detail)
     return Streak(quick_failures=failures), Pace(then=Then.SESSION, wait_s=wait_s, outcome=outcome)

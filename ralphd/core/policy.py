@@ -14,7 +14,7 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import Ending, LoopState, NightState, TaskState, to_beat
 
 LOOPS_NAMED = 40  # more of 512 would hide what is said
-LEFT_BY_HANGUP = "hangup"  # a runner's own word when its window was closed under it
+LEFT_BY_HANGUP = "SIGHUP"  # how a runner's last word begins when its window was closed under it
 
 # A spawn that shows no life is tried again after 20, 40, 60 … s: a broken server must not meet a storm.
 SPAWN_BACKOFF_MAX_S = 60.0
@@ -36,6 +36,7 @@ class LoopNow:
 
     alive: bool = False
     head: Head | None = None
+    server_lives: bool = True  # the tmux server that its window was in
     spawns: int = 0  # in a row without a sign of life
     spawned_at: float = 0.0
 
@@ -47,7 +48,6 @@ class Present:
     now: float
     loops: dict[str, LoopNow]
     in_flight: frozenset[str] = field(default_factory=frozenset)
-    server_up: bool = True
 
 
 def decide(state: NightState, present: Present) -> tuple[Decision, ...]:
@@ -65,12 +65,17 @@ def decide(state: NightState, present: Present) -> tuple[Decision, ...]:
 
 
 def _end(state: NightState, present: Present) -> Iterator[Decision]:
-    if state.ending:
-        return
-    if state.ends_at is not None and present.now >= state.ends_at:
-        yield Decision(action=actions.EndNight(), why="the night's time is up")
-    elif state.tasks and all(task.done for task in state.tasks.values()):
-        yield Decision(action=actions.EndNight(), why="every task has reached its goal")
+    if not state.ending and (why := over(state, present.now)):
+        yield Decision(action=actions.EndNight(), why=why)
+
+
+def over(state: NightState, now: float) -> str:
+    """Say why a night has to end by itself; empty while it has not."""
+    if state.ends_at is not None and now >= state.ends_at:
+        return "the night's time is up"
+    if state.tasks and all(task.done for task in state.tasks.values()):
+        return "every task has reached its goal"
+    return ""
 
 
 def _stop_all(state: NightState, _present: Present) -> Iterator[Decision]:
@@ -89,9 +94,14 @@ def _finish_tasks(state: NightState, _present: Present) -> Iterator[Decision]:
 
 def _respect_closed_window(state: NightState, present: Present) -> Iterator[Decision]:
     for loop in _wanted(state):
-        if loop.left == LEFT_BY_HANGUP and present.server_up and not present.loops[loop.loop.id].alive:
+        if _window_closed(loop, present.loops[loop.loop.id]):
             why = f"its window was closed; `ralphd resume {loop.loop.id}` goes on"
             yield Decision(action=actions.Pause(loop=loop.loop.id, now=True), why=why, by="operator")
+
+
+def _window_closed(loop: LoopState, seen: LoopNow) -> bool:
+    """Tell whether somebody closed this very window: with its server still there, it was no accident of the server."""
+    return loop.left.startswith(LEFT_BY_HANGUP) and seen.server_lives and not seen.alive
 
 
 def _hold_credential(state: NightState, _present: Present) -> Iterator[Decision]:
@@ -105,11 +115,11 @@ def _hold_credential(state: NightState, _present: Present) -> Iterator[Decision]
 
 
 def _keep_running(state: NightState, present: Present) -> Iterator[Decision]:
-    if state.ending:
+    if state.ending or over(state, present.now):
         return
     for loop in _wanted(state):
         seen = present.loops[loop.loop.id]
-        if seen.alive or (loop.left == LEFT_BY_HANGUP and present.server_up):
+        if seen.alive or _window_closed(loop, seen):
             continue
         if present.now >= seen.spawned_at + _spawn_wait_s(seen.spawns):
             why = "its runner is gone" if loop.started else "the night starts"
@@ -228,15 +238,17 @@ def conclude(state: NightState, present: Present) -> Iterator[tuple[str, events.
     """Return what follows from what is known without doing anything: pairs of loop id and entry body."""
     for loop in state.loops.values():
         task = state.tasks[loop.loop.task]
-        if loop.runner_up and not present.loops[loop.loop.id].alive:
-            yield loop.loop.id, _lost(present)
+        seen = present.loops[loop.loop.id]
+        hung_up = loop.left.startswith(LEFT_BY_HANGUP) and not seen.server_lives
+        if (loop.runner_up or hung_up) and not seen.alive and loop.want is Want.RUNNING:
+            yield loop.loop.id, _lost(seen)
         yield from _known_verdict(task, loop, present.loops[loop.loop.id].head)
         yield from _settled_claim(task, loop)
 
 
-def _lost(present: Present) -> events.Body:
-    """Type the end of a runner that left no word: its window is gone, or the whole server."""
-    if present.server_up:
+def _lost(seen: LoopNow) -> events.Body:
+    """Type the end of a runner that did not leave by itself: its window is gone, or the whole server."""
+    if seen.server_lives:
         outcome = Outcome(kind=Kind.PANE_LOST, evidence=(Evidence(what="the runner is gone and the tmux server runs"),))
     else:
         outcome = Outcome(kind=Kind.SERVER_LOST, evidence=(Evidence(what="the tmux server is gone"),))
@@ -244,7 +256,7 @@ def _lost(present: Present) -> events.Body:
 
 
 def _known_verdict(task: TaskState, loop: LoopState, head: Head | None) -> Iterator[tuple[str, events.Body]]:
-    if head is None or head.commit in task.commits or head.commit == task.task.base:
+    if head is None or head.commit in loop.judged or head.commit == task.task.base:
         return
     if not task.task.verifier.command:
         verdict = Verdict(
@@ -304,7 +316,7 @@ def vet(state: NightState, action: Action) -> str:
             known = list(state.loops)
             more = " …" if len(known) > LOOPS_NAMED else ""
             return f"no loop named {action.loop!r}; there are: {', '.join(known[:LOOPS_NAMED])}{more}"
-        case actions.Pause() | actions.Tell() if loop.want is Want.STOPPED:
+        case actions.Pause() | actions.Tell() | actions.StopLoop() if loop.want is Want.STOPPED:
             return f"{action.loop} has been stopped for this night"
         case actions.Resume() | actions.RestartLoop() | actions.SpawnRunner() if state.ending:
             return "the night is ending"

@@ -24,14 +24,18 @@ class Sight:
     alive: dict[str, bool] = field(default_factory=dict)
     spawns: dict[str, int] = field(default_factory=dict)
     spawned_at: dict[str, float] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)  # loops with a new window out of which nothing has come yet
     last_seq: dict[str, int] = field(default_factory=dict)
     nonces: dict[str, str] = field(default_factory=dict)  # of each loop's newest session, stored yet or not
+    servers: dict[str, str] = field(default_factory=dict)  # the tmux server that each loop came up in
+    server: str = ""
     refused: int = 0
 
     def now(self, loop: str) -> LoopNow:
         return LoopNow(
             alive=self.alive.get(loop, False),
             head=self.heads.get(loop),
+            server_lives=bool(self.server) and self.servers.get(loop, self.server) == self.server,
             spawns=self.spawns.get(loop, 0),
             spawned_at=self.spawned_at.get(loop, 0.0),
         )
@@ -54,8 +58,25 @@ def observe(world: World, state: NightState, sight: Sight, *, listen: bool = Tru
         news += genuine
         if any(isinstance(entry.body, records.TrajectoryStarted) for entry in genuine):
             sight.spawns[loop.loop.id] = 0
+        if genuine:
+            sight.silent.discard(loop.loop.id)
+    _see_server(world, state, sight)
     _see_heads(world, state, sight, urgent=bool(news))
     return news
+
+
+def _see_server(world: World, state: NightState, sight: Sight) -> None:
+    """Know which tmux server each living loop is in, so that a server's end is not taken for a closed window."""
+    gone = any((loop.left or loop.runner_up) and not sight.alive[name] for name, loop in state.loops.items())
+    fresh = [name for name in state.loops if sight.alive[name] and name not in sight.servers]
+    if not gone and not fresh:
+        return
+    try:
+        sight.server = world.panes.server()
+    except EdgeError as error:
+        world.log.warning("the tmux server doesn't answer", error=str(error))
+        return
+    sight.servers.update(dict.fromkeys(fresh, sight.server))
 
 
 def _genuine(sight: Sight, loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:

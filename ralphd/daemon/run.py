@@ -28,15 +28,16 @@ class Hooks:
     """What the wiring wants to know.
 
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
-    follow from it; it raises UsageError over a bad edit. ``backup`` copies the journal, in the slow pool, or raises.
-    ``room`` names what the disk under the state folder has run out of.
+    follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
+    ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks.
     """
 
-    ready: Callable[[str], None]
+    ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
     report: Callable[[], None]
     reload: Callable[[], tuple[Config, Assign]]
     backup: Callable[[], None] = lambda: None
     room: Callable[[], tuple[Kind, str] | None] = lambda: None
+    ticked: Callable[[Night], None] = lambda _night: None
 
 
 @dataclass(kw_only=True)
@@ -88,6 +89,7 @@ class Daemon:
         self.closing.step()
         self._tell_ready()
         self._look_at_troubles()
+        self.hooks.ticked(self.night)
 
     def _look_at_troubles(self) -> None:
         journal, short = self.night.world.journal, self.hooks.room()
@@ -159,7 +161,7 @@ class Daemon:
         alive, loops = sum(self.night.sight.alive.values()), len(self.night.state.loops)
         if alive == loops or self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S:
             self.is_ready = True
-            self.hooks.ready(f"{alive} of {loops} loops run")
+            self.hooks.ready(f"{alive} of {loops} loops run", alive > 0 or loops == 0)
 
     def _leave(self, why: str) -> None:
         alive = sum(self.night.sight.alive.values())

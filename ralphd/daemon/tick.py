@@ -34,7 +34,6 @@ class Night:
     sight: Sight
     doer: Doer
     unstored: int = 0  # entries submitted and not committed yet
-    server_up: bool = True
 
     def tick(self) -> None:
         self.record(observe(self.world, self.state, self.sight, listen=self.unstored < UNSTORED_MAX))
@@ -50,14 +49,11 @@ class Night:
 
     def present(self) -> Present:
         loops = {name: self.sight.now(name) for name in self.state.loops}
-        if any((loop.left or loop.runner_up) and not loops[name].alive for name, loop in self.state.loops.items()):
-            self.server_up = self.world.panes.server_up()
         open_ = (events.action_from_json(i.type, i.args) for i in self.state.intents.values())
         return Present(
             now=self.world.clock.now(),
             loops=loops,
             in_flight=frozenset(actions.key(action) for action in open_),
-            server_up=self.server_up,
         )
 
     def intend(self, decisions: Iterable[Decision]) -> None:
@@ -81,6 +77,8 @@ class Night:
         end = events.ActionSettled(intent=message.intent, result=message.result, detail=message.detail)
         intended = self.state.intents.get(message.intent)
         loop = str(intended.args.get("loop", "")) if intended else ""
+        if intended and intended.type == actions.SpawnRunner.__name__ and message.result == "done":
+            self.sight.silent.add(loop)
         self.record([*bodies, self._entry(loop, end)])
 
     def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
@@ -116,8 +114,11 @@ class Night:
 
     def _note_spawn(self, action: actions.Action) -> None:
         if isinstance(action, actions.SpawnRunner):
+            if action.loop in self.sight.silent:
+                self.note(Kind.SPAWN_FAILED, "its window was opened, and its runner never said a word", action.loop)
             self.sight.spawns[action.loop] = self.sight.spawns.get(action.loop, 0) + 1
             self.sight.spawned_at[action.loop] = self.world.clock.now()
+            self.sight.servers.pop(action.loop, None)  # it may come up in another one
 
     def _intent(self, decision: Decision) -> Entry:
         type_, args = events.action_to_json(decision.action)

@@ -68,9 +68,13 @@ class ControlServer:
             finished.wait()
 
 
-def ask(state: Path, request: dict[str, object]) -> Iterator[dict[str, object]]:
-    """Send a request and yield its replies, the last one last. Raises NothingRunning when no daemon listens."""
+def ask(state: Path, request: dict[str, object], patience_s: float | None = None) -> Iterator[dict[str, object]]:
+    """Send a request and yield its replies, the last one last. Raises NothingRunning when no daemon listens.
+
+    ``patience_s`` bounds the wait for each reply: TimeoutError after it. None: for ever.
+    """
     with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(patience_s)
         try:
             with _short_path(state / "control.sock") as path:
                 connection.connect(path)

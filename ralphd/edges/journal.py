@@ -234,7 +234,8 @@ class JournalReader:
         return max([night.last_at, *(float(row.at) for row in self._rows(newest))])
 
     def _error(self, error: SQLAlchemyError) -> JournalError:
-        return JournalError(f"can't read the journal {journal_db.shown(self._place)}: {journal_db.cause(error)}")
+        out = "; `ralphd start` sets it aside and restores what it can" if journal_db.is_damage(error) else ""
+        return JournalError(f"can't read the journal {journal_db.shown(self._place)}: {journal_db.cause(error)}{out}")
 
 
 def _end_of(row: Row[tuple[Any, ...]]) -> dict[str, Any]:

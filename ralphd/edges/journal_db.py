@@ -144,6 +144,12 @@ def cause(error: Exception) -> str:
     return " ".join(str(said).split())[:300]
 
 
+def is_damage(error: SQLAlchemyError) -> bool:
+    """Tell a damaged SQLite file from other trouble."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
+    return code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
 def trouble(error: SQLAlchemyError, place: str) -> tuple[str, str]:
     """Say what keeps the journal from being written: the kind of outcome, and words with the way out."""
     said, code = cause(error), getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
@@ -159,6 +165,6 @@ def trouble(error: SQLAlchemyError, place: str) -> tuple[str, str]:
         return Kind.IO_ERROR.value, f"{said}; the disk or its mount needs a look (`dmesg`)"
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         said = f"{said}: another process holds it (`fuser {place}` names it)"
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+    if is_damage(error):
         said = f"{said}: end this daemon, and `ralphd start` sets the file aside and restores the newest backup"
     return Kind.JOURNAL_ERROR.value, said

@@ -131,7 +131,10 @@ class Verifiers:
         output = os.path.join(self._folder, "verdicts", f"{name}-{time.time_ns()}.log")
         result = f"{output}.json"
         limits = ("--seconds", f"{seconds:g}", "--memory", str(memory_bytes), "--output", str(OUTPUT_BYTES))
-        argv = [*self._guarded, *limits, "--save", output, "--result", result, "--", "/bin/sh", "-c", command]
+        files = ("--save", output, "--result", result)
+        # When the daemon is killed nobody waits for this run any more, and a new daemon wants the bench.
+        mine = ("--parent", str(os.getpid()))
+        argv = [*self._guarded, *limits, *files, *mine, "--", "/bin/sh", "-c", command]
         with self._lock:
             if self._closing:
                 return Run(code=None, kind=None, why="the night is ending", output="")

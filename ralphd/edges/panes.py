@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ralphd.edges.processes import identity
 from ralphd.edges.tmux import Tmux
 from ralphd.ports import PaneSeen
 
@@ -24,8 +25,10 @@ class TmuxPanes:
             for pane in self._tmux.panes().values()
         }
 
-    def server_up(self) -> bool:
-        return self._tmux.alive()
+    def server(self) -> str:
+        pid = self._tmux.server_pid()
+        who = identity(pid) if pid is not None else None
+        return f"{who.pid}:{who.start_ticks}" if who is not None else ""
 
     def kill_pane(self, pane: str) -> None:
         self._tmux.kill_pane(pane)

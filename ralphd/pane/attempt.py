@@ -11,7 +11,7 @@ from ralphd.core.facts import EndedBy, Facts
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.records import Progressed, ToolEnded, Usage
+from ralphd.core.records import Progressed, Repaired, ToolEnded, Usage
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
 from ralphd.pane.session import Exit, read_some, waiting_bytes
@@ -38,6 +38,7 @@ PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
+END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
 TOOL_KINDS = {
     "time": Kind.TOOL_TIMEOUT,
@@ -119,20 +120,25 @@ class Attempt:
         self._look_at = now + self._look_every_s
         self._progress_at = now + PROGRESS_S
         self._sync_at = now + SYNC_S
+        self._end_again_at = 0.0
         self._told: Progressed | None = None
 
     def listen(self) -> Exit:
         """Return how the process ended; its output is read, its leftovers are gone, its pipes closed."""
         ears, session = self._pane.ears, self._session
-        ears.hear(session.stdout, self._take_output)
-        ears.hear(session.stderr, self._take_errors)
-        while session.pid not in ears.exits:
-            self._patience.excuse(ears.wait(self._next_look_s()))
-            self._look()
-        self.seconds = time.monotonic() - self._started
-        self._drain()
-        self._end_leftovers()
-        session.close()
+        try:
+            ears.hear(session.stdout, self._take_output)
+            ears.hear(session.stderr, self._take_errors)
+            while session.pid not in ears.exits:
+                self._excuse(ears.wait(self._next_look_s()))
+                self._look()
+            self.seconds = time.monotonic() - self._started
+            self._drain()
+            self._end_leftovers()
+        finally:
+            ears.forget(session.stdout)
+            ears.forget(session.stderr)
+            session.close()
         return Exit.of(ears.exits.pop(session.pid))
 
     def facts(self, cli: str, end: Exit, *, head_moved: bool, files_changed: bool | None) -> Facts:
@@ -214,11 +220,11 @@ class Attempt:
         pane.wishes.heed(pane.ears.signals)
         if now >= self._look_at:
             self._look_at = now + self._look_every_s
-            pane.wishes.read()  # a bell that an agent removed can't ring
             if self._stirring.look(now):
                 self._patience.worked(now)
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
+            pane.wishes.read()  # a bell that an agent removed can't ring
             self._tell_progress(now)
         if self._session.pid in pane.ears.exits:
             return
@@ -227,14 +233,25 @@ class Attempt:
             pane.recorder.sync()
         self._judge(now)
 
+    def _excuse(self, lost_s: float) -> None:
+        if lost_s:
+            self._patience.excuse(lost_s)
+            outcome = Outcome(kind=Kind.SUSPENDED, detail={"seconds": round(lost_s, 1)})
+            what = f"nobody could work for {lost_s:.0f} s: the machine or this runner was stopped; no clock counts it"
+            self._pane.recorder.append(Repaired(outcome=outcome, what=what), at=time.time())
+            self._pane.digest.say(what)
+
     def _judge(self, now: float) -> None:
         over = self._patience.over(now, self.reading, open_calls=len(self._open))
         if self._pane.wishes.cut:
             over = EndedBy.OPERATOR
-        if over is not EndedBy.ITSELF and self.ended_by is EndedBy.ITSELF:
+        if over is EndedBy.ITSELF or now < self._end_again_at:
+            return
+        if self.ended_by is EndedBy.ITSELF:
             self.ended_by = over
             self._pane.digest.say(_ENDING[over])
-            self._end_session()
+        self._end_session()
+        self._end_again_at = time.monotonic() + END_AGAIN_S
 
     def _note_call(self, event: CallEvent) -> None:
         if isinstance(event, CallOpened):

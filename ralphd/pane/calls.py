@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ralphd.pane import cgroup
 from ralphd.pane.limits import FLOOD, SHORTEST_S, Limits, excess, explain, explain_kernel, shorten, size_of
-from ralphd.pane.procs import boot_id, children, end_all, environ, forest, read
+from ralphd.pane.procs import boot_id, children, end_all, environ, forest, read, slurp
 from ralphd.pane.watched import TERM_GRACE_S, Call, is_wrapper
 
 TYPE_CHECKING = False
@@ -363,6 +363,8 @@ def env_resets_signals() -> bool:
 
 
 def _leave_text(path: str, text: str) -> None:
+    if slurp(path) == text.encode():
+        return  # every session asks for it, and a file that is written again costs 1 to 5 ms
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, text.encode())

@@ -58,15 +58,25 @@ class Ground:
         return worktree.look(self.place, time.time()).tip
 
     def stamp_ns(self) -> int:
-        return worktree.stamp_ns(self.place)
+        """Return a time to compare with; a rough one where the agent has spoiled the file that tells it exactly."""
+        try:
+            return worktree.stamp_ns(self.place)
+        except OSError:
+            return time.time_ns() - int(TICKS_S * 1e9)
 
-    def changed_since(self, stamp_ns: int, *, seconds: float) -> bool | None:
-        """Tell whether a session of so many seconds, begun after ``stamp_ns``, changed a file.
+    def changed_since(self, stamp_ns: int) -> bool | None:
+        """Tell whether a session begun at ``stamp_ns`` changed a file.
 
-        File times move in ticks of a few milliseconds, so a session that is shorter gets the benefit of the doubt.
+        File times move in ticks of a few milliseconds; what changed within the first one counts.
         """
-        doubt_ns = 1 if seconds < TICKS_S else 0
-        return worktree.changed_since(self.place.worktree, stamp_ns - doubt_ns)
+        return worktree.changed_since(self.place.worktree, stamp_ns)
+
+    def commits_in_words(self, before: str, later: str) -> str:
+        """Return what a person wants to know of a session: ``3 commits``."""
+        if before == later:
+            return "no commit"
+        count = distance(self.place.git_dir, later, before)
+        return "new commits" if count is None else f"{count} commit{'s' if count > 1 else ''}"
 
     def ready(self, tell: Tell) -> str:
         """See that a session can begin, repair what hinders it, and return the branch's tip. Raises NotReady."""
@@ -89,7 +99,7 @@ class Ground:
         sound = facts.exists and facts.linked and facts.has_index and facts.at_home and bool(facts.tip)
         if not sound or facts.mid_operation or facts.locks:
             return False
-        return not self.known_tip or descends(self.place.git_dir, facts.tip, self.known_tip)
+        return not self.known_tip or distance(self.place.git_dir, facts.tip, self.known_tip) is not None
 
     def _prepare(self, tell: Tell) -> None:
         """Make the worktree of a new generation: check it out, or save what is there and reset it."""
@@ -135,16 +145,19 @@ def place_of(assignment: Assignment) -> Place:
     )
 
 
-def descends(git_dir: str, new: str, old: str) -> bool:
-    """Tell whether ``old`` is among the nearest ancestors of ``new``, by reading loose commits: git costs 3 ms."""
-    waiting, seen = [new], 0
+def distance(git_dir: str, new: str, old: str) -> int | None:
+    """Return how many commits lead from ``old`` to ``new``, by reading loose commits: git itself costs 3 ms.
+
+    None when ``old`` is not among the nearest ancestors.
+    """
+    waiting, seen = [(new, 0)], 0
     while waiting and seen < COMMITS_LOOKED_AT:
-        commit = waiting.pop(0)
+        commit, steps = waiting.pop(0)
         if commit == old:
-            return True
+            return steps
         seen += 1
-        waiting += _parents(git_dir, commit)
-    return False
+        waiting += [(parent, steps + 1) for parent in _parents(git_dir, commit)]
+    return None
 
 
 def _parents(git_dir: str, commit: str) -> list[str]:

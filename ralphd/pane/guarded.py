@@ -7,6 +7,7 @@ it (limits.FLOOD times, as for a tool call). ``--result`` gets one JSON object: 
 ``signal``, ``limit`` (null or "time", "memory", "output", "processes"), ``figure``, ``allowed``, ``seconds``,
 ``peak_bytes`` (null when too short to see), ``output_file``, ``leftovers`` (processes that outlived the command),
 ``stopped`` (the signal we were told to stop by, or null) and ``text`` (what a person reads, "" without a limit passed).
+With ``--parent PID`` all ends as if by SIGHUP when that process, which started us, is no more.
 
 Exit status: the command's own; 124 or 137 past a limit; 128 + signal; 2 for a wrong command line; 127 when the
 program can't be started. Whoever started us must not believe a result file when we died by a signal: the command
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 USAGE = (
     "usage: guarded.py --seconds S --memory BYTES [--output BYTES] [--processes N] [--save FILE] [--result FILE] "
-    "-- PROGRAM ARGUMENT..."
+    "[--parent PID] -- PROGRAM ARGUMENT..."
 )
 CHUNK_BYTES = 65536  # what a pipe holds
 LEFTOVER_GRACE_S = 0.5  # between TERM and KILL for what outlived the command
@@ -52,6 +53,7 @@ class Order:
     limits: Limits
     save: str
     result: str
+    parent: int = 0  # 0: whoever it is, its end doesn't matter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,7 @@ def understand(args: list[str]) -> Order:
         "--result": "",
         "--seconds": "",
         "--memory": "",
+        "--parent": "",
     }
     args = list(args)
     while args and args[0] != "--":
@@ -90,7 +93,8 @@ def understand(args: list[str]) -> Order:
         output_bytes=int(_number(told, "--output")),
         processes=int(_number(told, "--processes")),
     )
-    return Order(argv=tuple(args[1:]), limits=limits, save=told["--save"], result=told["--result"])
+    parent = int(_number(told, "--parent")) if told["--parent"] else 0
+    return Order(argv=tuple(args[1:]), limits=limits, save=told["--save"], result=told["--result"], parent=parent)
 
 
 def _number(told: dict[str, str], name: str) -> float:
@@ -207,6 +211,8 @@ class Watch:
                     return Ending(raw=None, over=over, stopped=None)
                 due = now + self._again(usage)
             self.pause(max(0.0, due - now))
+            if self._order.parent and os.getppid() != self._order.parent:
+                self._signals.stop = signal.SIGHUP
         return Ending(raw=self.raw, over=None, stopped=self._signals.stop)
 
     def _alive(self) -> bool:

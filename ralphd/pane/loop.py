@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from dataclasses import replace
@@ -15,7 +16,6 @@ from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.pacing import Circumstances, Streak, Then
 from ralphd.core.reading import Reading
 from ralphd.core.records import (
-    AgentStarted,
     AttemptEnded,
     Held,
     Prepared,
@@ -31,9 +31,9 @@ from ralphd.pane.attempt import Attempt, Pane, Tally
 from ralphd.pane.files import read_regular
 from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
-from ralphd.pane.procs import end_all, read, with_environ
-from ralphd.pane.rawlog import RawLog
-from ralphd.pane.session import StartFailed, start
+from ralphd.pane.procs import descends_from, end_all, with_environ
+from ralphd.pane.session import SHORTAGES, StartFailed, start
+from ralphd.pane.trajectory import Trajectory, new_session
 from ralphd.pane.watched import GUARD
 
 TYPE_CHECKING = False
@@ -43,40 +43,24 @@ if TYPE_CHECKING:
     from ralphd.core.exchange import Assignment
     from ralphd.core.records import RunnerBody
     from ralphd.pane.inbox import Inbox
+    from ralphd.pane.procs import Proc
+    from ralphd.pane.session import Session
 
 LOOK_S = 2.0  # how old an unheard order or a mended file may get: the bell is quicker, but agents can break it
 GROUND_WAIT_MAX_S = 60.0
 PREAMBLE_LIMIT_BYTES = 1 << 20
-STDERR_PIECE_BYTES = 4 << 20
-DISK_ERRNOS = {28: Kind.DISK_FULL, 122: Kind.DISK_FULL, 5: Kind.IO_ERROR, 30: Kind.IO_ERROR, 24: Kind.HOST_LIMITS}
+HOST_ERRNOS = {
+    errno.ENOSPC: Kind.DISK_FULL,
+    errno.EDQUOT: Kind.DISK_FULL,
+    errno.EIO: Kind.IO_ERROR,
+    errno.EROFS: Kind.IO_ERROR,
+    **dict.fromkeys(SHORTAGES, Kind.HOST_LIMITS),
+}
 
 
 def boot_s() -> float:
     """Seconds of a clock that goes on while the machine sleeps: a server's wait is over when it is over."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class Trajectory:
-    """One fresh context: its number and files, and what its attempts added up to."""
-
-    def __init__(self, folder: str, generation: int, number: int, *, head: str, prompt: bytes) -> None:
-        name = f"{generation:03d}-{number:05d}"
-        self.number, self.prompt = number, prompt
-        self.head = self.head_now = head
-        self.log = RawLog(os.path.join(folder, "logs"), f"{name}.log")
-        self.errors = RawLog(os.path.join(folder, "logs"), f"{name}.err", piece_bytes=STDERR_PIECE_BYTES)
-        self.tally = Tally()
-        self.attempts = 0
-        self.session = new_session()
-        self.resumes = False
-        self.claims_done = False
-        self.worked = False  # in an attempt that has ended
-        self.began = time.monotonic()
-        self.began_at = time.time()
-
-    def close(self) -> None:
-        self.log.close()
-        self.errors.close()
 
 
 class Loop:
@@ -115,6 +99,7 @@ class Loop:
     # One turn.
 
     def _turn(self) -> None:
+        self._pane.wishes.cut = False  # what came between sessions has no session to end
         self._reassign()
         head = self._ready()
         composed = self._compose() if head else None
@@ -123,8 +108,8 @@ class Loop:
         outcome, wait_s = self._trajectory(composed, head)
         if outcome.response in pacing.HELD_RESPONSES:
             self._hold(outcome.kind.value, str(outcome.detail.get("message", "") or outcome.kind.value))
-        self._rest(wait_s, outcome.kind.value)
         self._pane.wishes.cut = False
+        self._rest(wait_s, outcome.kind.value)
 
     def _reassign(self) -> None:
         """Take the newest assignment: a new generation, other limits, another CLI."""
@@ -226,34 +211,18 @@ class Loop:
         return classify(facts), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
+        """Run one process of the agent and look at what it changed. Return the facts, and whether the branch moved."""
         cli = self._assignment.cli
-        speaks = adapter(cli)
-        turn = Turn(
-            session=running.session,
-            attempt=running.attempts,
-            resume=running.resumes,
-            guard=GUARD,
-            tmp=self._own_tmp(),
-        )
-        launch = speaks.launch(self._assignment, turn)
         before, stamp = running.head_now, self._ground.stamp_ns()
-        stdin = prompt.GO_ON if running.resumes else running.prompt
         try:
-            session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
+            session = self._start(running)
         except StartFailed as error:
             self._pane.recorder.sync()
             return Facts(cli=cli, exit_code=None, start_error=str(error), reading=Reading()), False
-        self._pane.ears.expect(session.pid)
-        self._pane.watch.agent = session.pid
-        self._record(_started(session.pid, running))
-        # The end of the last session becomes durable while the next one already runs, a tenth of a second later, or
-        # here when sessions are shorter than that. A power cut before loses a second of records at most, and the
-        # sessions that they tell of have committed what they did.
-        self._pane.recorder.sync(older_than_s=1.0)
         attempt = Attempt(
             self._pane,
             session,
-            speaks.reader(),
+            adapter(cli).reader(),
             limits=self._assignment.limits,
             logs=(running.log, running.errors),
             tally=running.tally,
@@ -263,10 +232,31 @@ class Loop:
         running.tally.add(attempt)
         running.head_now = self._ground.head()
         moved = running.head_now != before
-        changed = None if moved else self._ground.changed_since(stamp, seconds=attempt.seconds)
+        changed = None if moved else self._ground.changed_since(stamp)
         facts = attempt.facts(cli, end, head_moved=moved, files_changed=changed)
         facts, running.worked = replace(facts, worked_before=running.worked), running.worked or moved or changed is True
         return facts, moved
+
+    def _start(self, running: Trajectory) -> Session:
+        """Start the agent and record it. Raises StartFailed."""
+        turn = Turn(
+            session=running.session,
+            attempt=running.attempts,
+            resume=running.resumes,
+            guard=GUARD,
+            tmp=self._own_tmp(),
+        )
+        launch = adapter(self._assignment.cli).launch(self._assignment, turn)
+        stdin = prompt.GO_ON if running.resumes else running.prompt
+        session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
+        self._pane.ears.expect(session.pid)
+        self._pane.watch.agent = session.pid
+        self._record(running.started(session.pid))
+        # The end of the last session becomes durable while the next one already runs, a tenth of a second later, or
+        # here when sessions are shorter than that. A power cut before loses a second of records at most, and the
+        # sessions that they tell of have committed what they did.
+        self._pane.recorder.sync(older_than_s=1.0)
+        return session
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return exactly what the agent gets: the assignment's and the adapter's, and ours on top."""
@@ -330,6 +320,7 @@ class Loop:
         wishes = self._pane.wishes
         if wait_s <= 0 or self._interrupted():
             return
+        wishes.retry = False
         self._record(Waiting(kind=kind, until=time.time() + wait_s))
         self._say(f"waits {wait_s:.0f} s ({kind})")
         until = boot_s() + wait_s
@@ -401,11 +392,16 @@ class Loop:
         setting = f"RALPHD_NONCE={self._assignment.nonce}".encode()
         pause = self._pane.pause
         ended = self._pane.watch.end_leftovers(now=time.monotonic, pause=pause, grace_s=1.0)
-        return ended + end_all(lambda: with_environ(setting), now=time.monotonic, pause=pause, grace_s=1.0)
+
+        def strays() -> list[Proc]:
+            return [proc for proc in with_environ(setting) if not descends_from(os.getpid(), proc.pid)]
+
+        return ended + end_all(strays, now=time.monotonic, pause=pause, grace_s=1.0)
 
     def _stumbled(self, error: Exception) -> None:
-        number = error.errno if isinstance(error, OSError) else None
-        kind = DISK_ERRNOS.get(number or 0, Kind.UNKNOWN)
+        kind = HOST_ERRNOS.get((error.errno if isinstance(error, OSError) else None) or 0, Kind.UNKNOWN)
+        if not os.path.isdir(self._assignment.worktree):
+            kind = Kind.WORKTREE_GONE
         outcome = Outcome(kind=kind, detail={"error": f"{type(error).__name__}: {error}"[:500]})
         self._say(f"this turn broke: {type(error).__name__}: {error}")
         self._end_everything()
@@ -430,18 +426,12 @@ class Loop:
 
     def _say_end(self, ended: TrajectoryEnded) -> None:
         parts = [ended.outcome.kind.value, f"{ended.seconds:.0f} s"]
-        parts.append("new commits" if ended.head_after != ended.head_before else "no commit")
+        parts.append(self._ground.commits_in_words(ended.head_before, ended.head_after))
         if ended.usage.tokens_in is not None or ended.usage.tokens_out is not None:
             parts.append(f"{ended.usage.tokens_in or 0} tokens in, {ended.usage.tokens_out or 0} out")
         if ended.compactions:
             parts.append(f"{ended.compactions} compactions")
         self._say(f"session {self._number} ended: {', '.join(parts)}")
-
-
-def _started(pid: int, running: Trajectory) -> AgentStarted:
-    proc = read(pid)
-    ticks = proc.start_ticks if proc is not None else 0
-    return AgentStarted(pid=pid, start_ticks=ticks, attempt=running.attempts, session=running.session)
 
 
 def _readable(path: str) -> bool:
@@ -455,11 +445,3 @@ def _readable(path: str) -> bool:
 def _chance() -> float:
     """Return a number from [0, 1); the random module costs half a mebibyte."""
     return int.from_bytes(os.urandom(6), "big") / (1 << 48)
-
-
-def new_session() -> str:
-    """Return a random UUID (version 4)."""
-    data = bytearray(os.urandom(16))
-    data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
-    text = data.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

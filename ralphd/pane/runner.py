@@ -33,6 +33,7 @@ from ralphd.pane.limits import Limits
 from ralphd.pane.loop import Loop
 from ralphd.pane.procs import become_subreaper, boot_id, read
 from ralphd.pane.recorder import Recorder
+from ralphd.pane.session import read_some
 from ralphd.pane.wishes import Wishes
 
 TYPE_CHECKING = False
@@ -60,9 +61,13 @@ def main(argv: list[str]) -> int:
     if assignment is None:
         print(f"{folder}/loop.json: {inbox.trouble or 'missing'}; start the loop again", file=sys.stderr)
         return WRONG_USAGE
-    _quiet_keyboard()
     become_subreaper()
-    pane = _pane(folder, assignment, inbox)
+    try:
+        pane = _pane(folder, assignment, inbox)
+    except OSError as error:
+        print(f"{folder}: {error}; mend that and start the loop again", file=sys.stderr)
+        return FAILED
+    _quiet_keyboard(pane.ears)
     code = Loop(folder, assignment, inbox, pane).run()
     pane.watch.close()
     return code
@@ -123,8 +128,8 @@ def _close_inherited() -> None:
                 continue  # the descriptor of the listing itself
 
 
-def _quiet_keyboard() -> None:
-    """Show no typed characters, and let no key but Ctrl-C do anything: Ctrl-S would stop the pane for good."""
+def _quiet_keyboard(ears: Ears) -> None:
+    """Let no key but Ctrl-C do anything: Ctrl-S would stop the pane for good, and a full queue swallow the Ctrl-C."""
     import termios  # noqa: PLC0415  # only needed once
 
     try:
@@ -134,6 +139,12 @@ def _quiet_keyboard() -> None:
         termios.tcsetattr(0, termios.TCSANOW, mode)
     except (termios.error, OSError):
         return  # no terminal
+
+    def drop() -> None:
+        if not read_some(0):
+            ears.forget(0)  # the terminal is gone; SIGHUP says so too
+
+    ears.hear(0, drop)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -15,7 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 CHUNK_BYTES = 1 << 16  # what a pipe holds: reading more at once brings nothing (16 MiB in 0.07 s measured)
-RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of processes, memory, descriptors: these pass
+RESET_SIGNALS = (  # what the runner and its interpreter ignore or catch
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGCHLD,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
 
 
 class StartFailed(Exception):
@@ -54,8 +67,9 @@ def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: str, stdin: bytes
     stdin is a file in memory: a CLI may seek in it or read it late, no other process can change it, and replacing a
     file on disk for each session took 12 ms where this takes none.
 
-    Raises StartFailed. The runner's own folder is changed for a moment, because posix_spawn has no other way to set
-    the child's; nothing in the runner uses relative paths, and it has one thread.
+    Raises StartFailed when the program is at fault, OSError when ``cwd`` is gone or the host is short of something.
+    The runner's own folder is changed for a moment, because posix_spawn has no other way to set the child's; nothing in
+    the runner uses relative paths, and it has one thread.
     """
     program = _resolve(argv[0], env.get("PATH", os.defpath), cwd)
     out_read, out_write = os.pipe2(os.O_CLOEXEC)
@@ -69,6 +83,8 @@ def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: str, stdin: bytes
     except OSError as error:
         os.close(out_read)
         os.close(err_read)
+        if error.errno in SHORTAGES or error.filename == cwd:
+            raise
         raise StartFailed(f"{argv[0]} can't be started: {error.strerror or error}") from None
     finally:
         os.close(out_write)

@@ -70,6 +70,14 @@ def linked_prompt(night: LiveNight) -> str:
     return "PROMPT.md is a link"
 
 
+def unwritten_prompt(night: LiveNight) -> str:
+    (night.repo / "PROMPT.md").unlink()
+    night.toml.rename(night.root / "kept.toml")
+    night.good("init")
+    (night.root / "kept.toml").rename(night.toml)
+    return "PROMPT.md doesn't say yet what is wanted"
+
+
 def no_such_program(night: LiveNight) -> str:
     night.toml.write_text(night.toml.read_text().replace(str(night.agent), "no-such-agent"))
     return "agent.program: no no-such-agent on PATH"
@@ -110,7 +118,7 @@ def no_tmux(night: LiveNight) -> str:
 
 MISTAKES = [
     unknown_key, wrong_type, impossible_value, no_toml_at_all, no_repository, bare_repository, unborn_head,
-    base_that_names_nothing, no_prompt, empty_prompt, linked_prompt, no_such_program, program_that_is_no_program,
+    base_that_names_nothing, no_prompt, empty_prompt, linked_prompt, unwritten_prompt, no_such_program, program_that_is_no_program,
     verifier_that_cannot_run, missing_environment, old_tmux, no_tmux,
 ]  # fmt: skip
 
@@ -132,16 +140,17 @@ def test_a_mistake_leaves_an_existing_state_as_it_was(night):
     night.start()
     night.good("stop", "--now")
     (night.repo / "PROMPT.md").unlink()
-    before = sizes(night)
+    before, told = sizes(night), night.good("journal", "entries", "--json")
     done = night.ralphd("start")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert sizes(night) == before
+    assert night.good("journal", "entries", "--json") == told
 
 
 def sizes(night: LiveNight) -> dict[str, int]:
-    """Of all that lies in the state, but for the daemon's own log and lock, and what SQLite needs to read."""
-    aside = {"daemon.log", "daemon.lock", "journal.db-shm", "journal.db-wal"}
+    """Of all that lies in the state, but for the daemon's own log and lock, and what SQLite moves between its files."""
+    aside = {"daemon.log", "daemon.lock", "journal.db", "journal.db-shm", "journal.db-wal"}
     paths = [path for path in listing(night.state) if path not in aside]
     return {path: os.lstat(night.state / path).st_size for path in paths}
 

@@ -84,3 +84,18 @@ def test_a_stale_socket_and_a_dead_pid_stand_in_nobodys_way(night):
     assert "no night has been yet" in done.stderr
     night.start("--width", "1")
     assert night.status()["night"]["state"] == "running"
+
+
+def test_a_daemon_that_hangs_is_named_instead_of_waited_for(night, monkeypatch):
+    """Stopped by somebody: asking ends, and says where to look."""
+    night.start("--width", "1")
+    pid = night.daemon_pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = night.ralphd("status")
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+        assert "the daemon doesn't answer" in done.stderr
+        assert "daemon.log" in done.stderr
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert night.status()["night"]["state"] == "running"

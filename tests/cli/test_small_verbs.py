@@ -226,8 +226,10 @@ def test_classify_knows_what_it_does_not_know(bare):
     """An unknown is null; how it ended matters, and comes from who asks."""
     log = bare.root / "a.log"
     log.write_text("hello\n")
-    told = json.loads(bare.good("classify", str(log), "--cli", "command", "--json"))
+    done = bare.ralphd("classify", str(log), "--cli", "command", "--json")
+    told = json.loads(done.stdout)
     assert (told["kind"], told["tokens_in"]) == ("agent.unknown", None)
+    assert "add --exit N or --signal N" in done.stderr
     told = json.loads(bare.good("classify", str(log), "--cli", "command", "--signal", "9", "--json"))
     assert told["kind"] == "agent.signalled"
     (bare.root / "err").write_text("error: unknown option '--nope'\n")
@@ -269,6 +271,10 @@ def test_logs_of_a_damaged_folder(bare):
     logs.mkdir(parents=True)
     bare.state.chmod(0o700)
     (logs / "001-00001.log").write_bytes(b"\x00\xff\x1b[2J" + os.urandom(10000) + b"\nend\n")
+    (logs.parent / "records.jsonl").write_bytes(
+        b'{"type": "TrajectoryEnded", "generation": 1, "trajectory": 1, "body": []}\n["TrajectoryEnded"]\n{TrajectoryEnded\n'
+        + os.urandom(1 << 19)
+    )
     assert bare.good("logs", "one").endswith("end\n")
     assert "\x1b" not in bare.good("logs", "one")
     os.mkfifo(logs / "001-00002.log")
@@ -277,3 +283,31 @@ def test_logs_of_a_damaged_folder(bare):
     assert time.monotonic() - began < 60
     (logs / "001-00003.log").symlink_to("/etc/passwd")
     assert bare.good("logs", "one", "--raw") == ""
+
+
+def test_a_folder_that_is_gone_is_said(bare):
+    """Who stands in a deleted folder learns just that."""
+    gone = bare.root / "gone"
+    gone.mkdir()
+    script = f"cd {gone} && rmdir {gone} && exec {sys.executable} -P -c 'from ralphd.cli.main import run; run()' start"
+    done = subprocess.run(
+        ["sh", "-c", script], env={**bare.env, "PYTHONPATH": os.getcwd()}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "ralphd: the folder you are in is gone; cd to one that exists\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "said"),
+    [
+        (lambda night: night.state.write_text("x"), 2, "is not a folder"),
+        (lambda night: night.env.update(RALPHD_STATE="", HOME=""), 2, "HOME is not set"),
+        (lambda night: (night.state.mkdir(), night.state.chmod(0o777)), 2, "chmod 700"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(bare, make, code, said):
+    """One line with the way out."""
+    make(bare)
+    done = bare.ralphd("start")
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done
+    assert said in done.stderr

@@ -80,3 +80,7 @@ def test_doing_nothing_again_and_again_pauses_up_to_a_minute_less_what_the_sessi
     assert [pace.wait_s for pace in run([Kind.NOOP] * 9, seconds=0.0)] == [0, 1, 2, 4, 8, 16, 32, 60, 60]
     assert run([Kind.NOOP] * 9, seconds=45.0)[-1].wait_s == 15.0
     assert run([Kind.NOOP, Kind.NOOP, Kind.NEXT, Kind.NOOP], seconds=0.0)[-1].wait_s == 0.0
+
+
+def test_a_full_disk_slows_the_loop_down_but_is_no_crash_loop():
+    assert {pace.outcome.kind for pace in run([Kind.DISK_FULL] * 9)} == {Kind.DISK_FULL}

@@ -91,6 +91,20 @@ def test_a_tree_is_judged_once_whoever_commits_it() -> None:
     assert len(story.judge.asked) <= asked + 2  # where the session ended is asked for by commit, and that is all
 
 
+def test_a_commit_that_a_loop_took_over_from_another_is_its_own_best_too() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    asked = len(story.judge.asked)
+    story.session_ends("l2", 1, head=GOOD)
+    story.step(5)
+    assert (story.loop_state("l2").best_score, story.loop_state("l2").best_commit) == (1.0, GOOD)
+    assert len(story.judge.asked) == asked
+    assert len([e for e in story.journal.stored if isinstance(e.body, events.VerdictGiven) and e.loop == "l2"]) == 1
+
+
 def test_a_tampered_candidate_counts_for_nothing_and_its_loop_is_told() -> None:
     story = Story()
     story.begin()
@@ -194,11 +208,21 @@ def test_a_broken_tmux_meets_no_storm() -> None:
     assert {b.outcome.kind for b in story.journal.bodies(events.OutcomeNoted)} == {Kind.SPAWN_FAILED}
 
 
+def test_a_runner_that_never_says_a_word_is_told_of_at_each_new_try() -> None:
+    story = Story(loops=1)
+    for _ in range(50):
+        story.step(1)
+    outcomes = [body.outcome for body in story.journal.bodies(events.OutcomeNoted)]
+    assert {outcome.kind for outcome in outcomes} == {Kind.SPAWN_FAILED}
+    assert len(outcomes) == len(story.intents("SpawnRunner")) - 1
+    assert "never said a word" in outcomes[0].evidence[0].what
+
+
 def test_a_window_that_a_person_closed_is_not_opened_again() -> None:
     story = Story(loops=2)
     story.begin()
     story.panes.up = True
-    story.tell("l1", records.RunnerStopped(why="hangup"))
+    story.tell("l1", records.RunnerStopped(why="SIGHUP: the pane was closed"))
     story.runner_dies("l1")
     story.step()
     for _ in range(3):
@@ -608,3 +632,19 @@ def test_a_failing_worker_still_settles_its_intents() -> None:
     story.step()
     [settled] = [e.body for e in story.journal.stored if isinstance(e.body, events.ActionSettled) and e.loop == "l1"]
     assert (settled.result, settled.detail) == ("failed", "boom")
+
+
+def test_a_server_that_dies_hangs_up_on_its_loops_and_none_is_taken_for_a_closed_window() -> None:
+    story = Story(loops=3)
+    story.begin()
+    story.panes.up = False
+    for name in ("l1", "l2", "l3"):
+        story.tell(name, records.RunnerStopped(why="SIGHUP: the pane was closed"))
+        story.runner_dies(name)
+        story.step()  # the first one is respawned, in a new server, before the last one's word is read
+    for _ in range(3):
+        story.step()
+    assert all(loop.want is Want.RUNNING for loop in story.night.state.loops.values())
+    noted = [(e.loop, e.body.outcome.kind) for e in story.journal.stored if isinstance(e.body, events.OutcomeNoted)]
+    assert sorted(noted) == [(name, Kind.SERVER_LOST) for name in ("l1", "l2", "l3")]
+    assert len(story.intents("SpawnRunner")) == 6

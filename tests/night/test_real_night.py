@@ -1,10 +1,11 @@
-"""A night of the real Claude Code CLI in a real project: four loops, five bugs, every trouble of the list, a true report."""
+"""A night of the real Claude Code CLI in a real project: four loops, five bugs, many troubles, and a true report."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 TAIL, ROUNDROBIN, CONVOLVE, DERIVATIVE, TOTIENT = BUGS
 KEY = "sk-ant-api03-never-to-be-seen-0123456789abcdef"
 TOLD_OF_TAMPERING = "changed files that are protected"
-SILENCE = stall("accept")
+SILENCE = stall("accept", 3600)
 AT_REST = session(SILENCE)  # a request that is never answered: the loop has nothing more to tell
 GATE_S = 300.0
 
@@ -63,6 +64,7 @@ env_pass = ["ANTHROPIC_API_KEY"]
 [limits]
 tool_seconds = 20
 tool_memory = "256MiB"
+stream_seconds = 3600
 backoff_max_seconds = 1
 
 [[task]]
@@ -179,6 +181,7 @@ def configure(box: NightBox, server: ModelServer) -> None:
 
 
 def test_a_night_of_the_real_cli_ends_with_a_true_report(box: NightBox, project: Planted, tmp_path: Path) -> None:
+    """The daemon is killed in the middle of it and started again."""
     found_out = threading.Event()
     told = Converted(found_out=found_out, base=project.commit, bugs=REPAIRED["loop-4"])
     script = Ledger(
@@ -192,8 +195,13 @@ def test_a_night_of_the_real_cli_ends_with_a_true_report(box: NightBox, project:
         box.start("--width", "4", "--for", "1h")
         box.wait_until(lambda: noted(box, "loop-4"), "loop-4 is left a note", 400)
         found_out.set()
+        runners, daemon = box.runners(), box.daemon_pid()
+        os.kill(daemon, signal.SIGKILL)
+        box.wait_until(lambda: not box.owned(), "the daemon is dead")
+        box.start()
         box.wait_until(lambda: scores(box) == SCORES, f"every loop has its score {SCORES}", 500)
         panes = {loop: box.pane_text(loop) for loop in SCORES}
+        assert (box.runners(), len(box.nights())) == (runners, 1)
         box.stop()
     report = box.report()
     names_the_best(report, box.repo)
@@ -290,13 +298,15 @@ def gives_reasons_back(server: ModelServer) -> None:
 
 
 def types_the_trouble(box: NightBox) -> None:
-    assert [kind for kind in box.outcomes("loop-3") if kind.startswith("tool.")] == ["tool.timeout", "tool.memory"]
+    tools = [kind for kind in box.outcomes("loop-3") if kind.startswith("tool.")]
+    assert tools[:2] == ["tool.timeout", "tool.memory"]  # a slow machine may add a time-out of the project's tests
     attempts = box.journal(records.AttemptEnded)
     assert {entry.loop for entry in attempts} == {"loop-2"}
     assert {entry.body.outcome.kind.family for entry in attempts} == {"inference"}
     assert {entry.trajectory for entry in attempts} == {1}
     ends = [kind for kind in box.outcomes() if kind.startswith(("done.", "agent."))]
     assert sorted(ends) == ["done.next"] * 6 + ["done.stopped"] * 4
+    assert box.outcomes("") == ["daemon.restarted"]
 
 
 def tells_the_cheat(server: ModelServer) -> None:

@@ -69,6 +69,16 @@ def test_new_limits_are_what_calls_are_told(watch):
     assert watch.environment()["RALPHD_LIMIT_OUTPUT"] == "77"
 
 
+def test_limits_that_are_the_same_again_write_nothing_and_mend_what_an_agent_removed(watch):
+    text = os.path.join(watch.folder, "memory.text")
+    before = os.stat(text).st_mtime_ns
+    watch.limits = LIMITS
+    assert os.stat(text).st_mtime_ns == before
+    os.unlink(text)
+    watch.limits = LIMITS
+    assert "1.0 GiB" in Path(text).read_text()
+
+
 def test_with_nothing_open_there_is_nothing_to_wait_for(watch):
     assert watch.next_tick_in(0.0) is None
     assert watch.tick(0.0) == []

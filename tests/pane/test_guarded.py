@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import pytest
 from support.loop_of_calls import lives, pids_in, python
+from support.paneloop import until
 
 GUARDED = Path(__file__).resolve().parents[2] / "ralphd" / "pane" / "guarded.py"
 MIB = 1024 * 1024
@@ -127,6 +129,34 @@ def test_told_to_stop_it_ends_the_tree(tmp_path, signum):
     assert process.wait(60) == 128 + signum
     assert [pid for pid in pids_in(pids) if lives(pid)] == []
     assert json.loads((tmp_path / "result.json").read_text())["stopped"] == signum
+
+
+def test_when_whoever_started_it_is_killed_it_ends_the_tree(tmp_path):
+    script = "trap '' HUP TERM; sleep 7777 & echo $! $$ >draft; mv draft pids; wait"
+    argv = command(tmp_path, "sh", "-c", script, parent="PARENT")
+    starter = """
+        import os, subprocess, sys, time
+        subprocess.Popen([str(os.getpid()) if word == "PARENT" else word for word in sys.argv[1:]], start_new_session=True)
+        time.sleep(600)
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(starter), *argv], cwd=tmp_path)
+    try:
+        until(lambda: len(pids_of(tmp_path)) == 2, "both run")
+    finally:
+        process.kill()
+        process.wait()
+    until(lambda: not any(map(lives, pids_of(tmp_path))), "both have ended")
+    assert until(lambda: told(tmp_path), "it says why")["stopped"] == signal.SIGHUP
+
+
+def pids_of(tmp_path):
+    path = tmp_path / "pids"
+    return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+def told(tmp_path):
+    path = tmp_path / "result.json"
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def test_a_hostile_command_can_not_write_its_own_result(tmp_path):

@@ -23,6 +23,7 @@ from ralphd.core.events import Entry
 from ralphd.edges.journal import JournalReader
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
+from ralphd.pane.procs import forest
 
 DEADLINE_S = 120.0  # generous: nothing here waits for it unless something is broken
 POLL_S = 0.1
@@ -75,7 +76,7 @@ class NightBox:
     ) -> subprocess.CompletedProcess[str]:
         """Run a verb to its end; `code` None: any exit code will do."""
         done = subprocess.run(
-            [sys.executable, "-m", "ralphd", *arguments],
+            [sys.executable, "-P", "-m", "ralphd", *arguments],
             cwd=cwd or self.repo,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -239,9 +240,9 @@ class NightBox:
         """End whatever a test left running, by pid, when it failed half way."""
         if self.owned():
             self.stop("--now", code=None)
-        for shown in self.left():
+        for process in forest([int(shown.split()[0]) for shown in self.left()]):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(shown.split()[0]), signal.SIGKILL)
+                os.kill(process.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -254,7 +255,7 @@ def night_box(root: Path, repo: Path, environ: Mapping[str, str] | None = None) 
         try:
             yield box
             if box.owned():
-                box.stop("--now")
+                box.stop("--now", code=None)  # it may be about to go by itself
             box.assert_nothing_left()
         finally:
             box.clean_up()

@@ -1,0 +1,49 @@
+"""One fresh context of a loop: its number and files, and what its attempts added up to."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ralphd.core.records import AgentStarted
+from ralphd.pane.attempt import Tally
+from ralphd.pane.procs import read
+from ralphd.pane.rawlog import RawLog
+
+STDERR_PIECE_BYTES = 4 << 20  # CLIs print little there: warnings, and why they ended
+
+
+class Trajectory:
+    """Grows attempt by attempt. ``head_now`` is the branch's tip after the newest one."""
+
+    def __init__(self, folder: str, generation: int, number: int, *, head: str, prompt: bytes) -> None:
+        name = f"{generation:03d}-{number:05d}"
+        self.number, self.prompt = number, prompt
+        self.head = self.head_now = head
+        self.log = RawLog(os.path.join(folder, "logs"), f"{name}.log")
+        self.errors = RawLog(os.path.join(folder, "logs"), f"{name}.err", piece_bytes=STDERR_PIECE_BYTES)
+        self.tally = Tally()
+        self.attempts = 0
+        self.session = new_session()
+        self.resumes = False
+        self.claims_done = False
+        self.worked = False  # in an attempt that has ended
+        self.began = time.monotonic()
+
+    def close(self) -> None:
+        self.log.close()
+        self.errors.close()
+
+    def started(self, pid: int) -> AgentStarted:
+        """Return the record of a process that runs now."""
+        proc = read(pid)
+        ticks = proc.start_ticks if proc is not None else 0
+        return AgentStarted(pid=pid, start_ticks=ticks, attempt=self.attempts, session=self.session)
+
+
+def new_session() -> str:
+    """Return a random UUID (version 4)."""
+    data = bytearray(os.urandom(16))
+    data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
+    text = data.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
