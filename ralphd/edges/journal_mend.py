@@ -111,19 +111,20 @@ def _newest_sound(copies: list[str], revisions: Collection[str]) -> tuple[str, H
 
 
 def _set_aside(path: str, now: float) -> str:
-    """Rename the file and what belongs to it; returns the new name, empty when there was none."""
-    if not os.path.lexists(path):
-        return ""
+    """Rename the file and what belongs to it; returns the file's new name, empty when only its company was there.
+
+    An old WAL must go in any case: SQLite would play it into the database that is put beside it.
+    """
     aside = f"{path}.corrupt-{stamp(now)}"
     number = 1
-    while os.path.lexists(aside):
+    while any(os.path.lexists(aside + part) for part in PARTS):
         number += 1
         aside = f"{path}.corrupt-{stamp(now)}-{number}"
     for part in PARTS:
         with contextlib.suppress(FileNotFoundError):
             os.rename(path + part, aside + part)
     sync_folder(os.path.dirname(path))
-    return aside
+    return aside if os.path.lexists(aside) else ""
 
 
 def _set_aside_before(path: str) -> str:
@@ -141,9 +142,6 @@ def _restore(backup: str, path: str) -> None:
     draft = f"{path}.restoring"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(draft)
-    for part in PARTS[:3]:  # an old WAL beside a new database would be played into it
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(path + part, f"{path}.odd{part}")
     try:
         copy(backup, draft)
         os.rename(draft, path)

@@ -22,7 +22,7 @@ from ralphd.edges.journal_backup import KEEP, back_up, backup_folder, backups
 from ralphd.edges.journal_health import examine
 from ralphd.edges.journal_mark import read_mark
 from ralphd.edges.journal_mend import Mended, mend, revisions
-from ralphd.edges.journal_salvage import gapless, salvage
+from ralphd.edges.journal_salvage import _in_order, gapless, salvage
 
 MIGRATIONS = str(Path(__file__).parents[2] / "migrations")
 NOW = 1796100000.0
@@ -179,6 +179,18 @@ def test_where_no_journal_ever_was_nothing_is_missed(tmp_path):
     assert mended(path).loss is None
     opened(path).close()
     assert mended(path).loss is None
+
+
+def test_a_row_whose_id_is_damaged_is_left_out():
+    """No checksum holds an id; the rows lie in its order."""
+    for ids, kept in (
+        ([1, 2, 900, 4, 5], [1, 2, 4, 5]),
+        ([1, 2, 0, 4, 5], [1, 4, 5]),
+        ([900, 2, 3], [2, 3]),
+        ([1], [1]),
+        ([], []),
+    ):
+        assert [row[0] for row in _in_order([(id_,) for id_ in ids])] == kept
 
 
 def test_records_behind_a_missing_one_are_left_to_their_own_file():
