@@ -153,6 +153,7 @@ class JournalReader:
     def __init__(self, engine: Engine, place: str) -> None:
         self._engine = engine
         self._place = place
+        self._columns = list(ENTRY.c)  # an older ralphd's journal, not brought up to date yet, has fewer
         self.unreadable = 0
         self.unreadable_why: list[str] = []
 
@@ -163,17 +164,19 @@ class JournalReader:
         try:
             with reader._engine.connect() as connection:
                 there = inspect(connection).has_table("entry")
+                names = {column["name"] for column in inspect(connection).get_columns("entry")} if there else set()
         except SQLAlchemyError as error:
             reader.close()
             raise reader._error(error) from None
         if not there:
             reader.close()
             raise NothingRunning(f"no night was recorded yet in {journal_db.shown(place)}")
+        reader._columns = [column for column in ENTRY.c if column.name in names]
         return reader
 
     def nights(self) -> list[NightRow]:
         """Return every night, the oldest first."""
-        frame = select(ENTRY).where(ENTRY.c.type.in_(["NightStarted", "NightEnded"])).order_by(ENTRY.c.id)
+        frame = self._all().where(ENTRY.c.type.in_(["NightStarted", "NightEnded"])).order_by(ENTRY.c.id)
         found: dict[str, NightRow] = {}
         for row in self._rows(frame):
             night = found.get(row.night) or NightRow(id=row.night, started_at=row.at, ended_at=None, last_at=row.at)
@@ -182,12 +185,12 @@ class JournalReader:
 
     def entries(self, night: str, after_id: int = 0, types: Collection[str] | None = None) -> Iterator[Entry]:
         """Yield the night's entries in order of id, a page at a time; ``types`` are names of bodies."""
-        wanted = select(ENTRY).where(ENTRY.c.night == night)
+        wanted = self._all().where(ENTRY.c.night == night)
         return self._pages(wanted if types is None else wanted.where(ENTRY.c.type.in_(sorted(types))), after_id)
 
     def outcomes(self, night: str, loop: str | None = None) -> Iterator[Entry]:
         """Yield the entries that count for an outcome, and the claims that were settled, in order of id."""
-        wanted = select(ENTRY).where(
+        wanted = self._all().where(
             ENTRY.c.night == night, ENTRY.c.kind.is_not(None) | (ENTRY.c.type == "ClaimSettled"),
         )  # fmt: skip
         return self._pages(wanted if loop is None else wanted.where(ENTRY.c.loop == loop), 0)
@@ -201,6 +204,9 @@ class JournalReader:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def _all(self) -> Select[tuple[Any, ...]]:
+        return select(*self._columns)
 
     def _pages(self, wanted: Select[tuple[Any, ...]], after_id: int) -> Iterator[Entry]:
         while True:

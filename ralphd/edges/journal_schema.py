@@ -90,7 +90,8 @@ def _bytes(value: object) -> bytes:
 
 def entry_of(row: Row[Any]) -> Entry:
     """Build the entry of a row. Raises a ValueError on a damaged row, or a body that this version doesn't know."""
-    if row.checksum is not None and row.checksum != checksum([getattr(row, name) for name in CHECKED]):
+    proof = getattr(row, "checksum", None)
+    if proof is not None and proof != checksum([getattr(row, name) for name in CHECKED]):
         raise ValueError("its checksum is wrong: it is not what was written")
     return Entry(
         id=row.id,

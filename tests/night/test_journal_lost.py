@@ -110,6 +110,9 @@ def test_a_night_that_ended_is_not_begun_again_by_a_lost_journal(box: NightBox) 
     box.stop("--now")
     box.assert_nothing_left()
     told = told_by_runners(box, night)
+    newest = max((box.state / "backups").glob("journal-*.db"))
+    with contextlib.closing(JournalReader.open(str(newest))) as reader:
+        assert [row.why_ended for row in reader.nights()] == ["stopped"], "a night's end has its copy"
     for path in (box.state / "backups").iterdir():
         if str(path) != early:
             path.unlink()
@@ -120,3 +123,23 @@ def test_a_night_that_ended_is_not_begun_again_by_a_lost_journal(box: NightBox) 
     with contextlib.closing(JournalReader.open(str(box.state / "journal.db"))) as reader:
         assert [row.why_ended for row in reader.nights() if row.id == night] == ["stopped"]
     assert told.keys() == journaled(box, night).keys()
+
+
+@pytest.mark.slow
+def test_a_night_goes_on_through_an_upgrade_of_its_journal(box: NightBox) -> None:
+    box.start()
+    box.wait_for(records.TrajectoryEnded, 2)
+    night, runners = box.nights()[-1], box.runners()
+    kill_daemon(box)
+    told = told_by_runners(box, night)
+    with contextlib.closing(sqlite3.connect(box.state / "journal.db")) as connection:  # as the ralphd of before made it
+        connection.executescript(
+            "ALTER TABLE entry DROP COLUMN checksum; UPDATE alembic_version SET version_num = '0001'"
+        )
+    box.start()
+    assert box.runners() == runners
+    wait_for_all_of(box, night, told)
+    assert not [entry for entry in box.journal(events.OutcomeNoted) if loss_in(entry.body.outcome)]
+    (copy,) = (box.state / "backups").glob("journal-*.db")
+    with contextlib.closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
