@@ -105,5 +105,6 @@ def _used(event: Event, start: int, end: int) -> Used:
 
 def _resulted(event: Event, start: int, end: int) -> Resulted:
     ok, words = event.get("ok", True) is True, text(event.get("text"))
-    done = ok and (event.get("done") is True or claims_done(words))
-    return Resulted(start=start, end=end, ok=ok, text=words[:RESULT_CHARS], claims_done=done)
+    told = event.get("done")
+    done = told if isinstance(told, bool) else claims_done(words)  # what is told outright outweighs any words
+    return Resulted(start=start, end=end, ok=ok, text=words[:RESULT_CHARS], claims_done=ok and done)

@@ -13,7 +13,7 @@ from ralphd.cli.place import Place
 from ralphd.core.errors import EdgeError, NothingRunning, RalphdError, UsageError
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
-from ralphd.views.text import clean
+from ralphd.views.text import clean, number
 
 
 @click.command()
@@ -62,20 +62,21 @@ def _told(where: Place) -> dict[str, str]:
 
 def _about(loop: dict[str, object]) -> str:
     score = loop.get("best_score")
-    best = f", best {score}" if score is not None else ""
-    return clean(f"{loop.get('state')}, session {loop.get('trajectory')}{best} {loop.get('note') or ''}")
+    best = f", best {number(score)}" if isinstance(score, (int, float)) else ""
+    note = f"; {loop['note']}" if loop.get("note") else ""
+    return clean(f"{loop.get('state')}, session {loop.get('trajectory')}{best}{note}")
 
 
 def _list(windows: dict[str, tuple[str, bool]]) -> None:
     wide = max(map(len, windows), default=0)
-    for number, (name, (about, attached)) in enumerate(windows.items(), 1):
-        out.say(f"{number:3}  {name.ljust(wide)}  {about}{'  (somebody is looking)' if attached else ''}")
+    for place, (name, (about, attached)) in enumerate(windows.items(), 1):
+        out.say(f"{place:3}  {name.ljust(wide)}  {about}{'  (somebody is looking)' if attached else ''}")
 
 
 def _choose(windows: dict[str, tuple[str, bool]]) -> str:
     _list(windows)
     names = list(windows)
-    numbers = {str(number): name for number, name in enumerate(names, 1)}
+    numbers = {str(place): name for place, name in enumerate(names, 1)}
     while True:
         answer = click.prompt("which one (a number or a name; q leaves)", default=names[0]).strip()
         if answer == "q":

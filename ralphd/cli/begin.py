@@ -15,14 +15,14 @@ from ralphd.cli import preflight, settings, shipped
 from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings
 from ralphd.cli.wire import Frame, open_journal, remembered, tmux
-from ralphd.core import events, nights, plan, times
+from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
 from ralphd.core.state import NightState
 from ralphd.daemon.failpoints import hit
-from ralphd.edges.checkout import describe_repo
+from ralphd.edges.checkout import delivered_nights, describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
 from ralphd.edges.schedule import local_zone
@@ -38,6 +38,12 @@ class Begun:
     journal: Journal
     settings: Settings
     adopted: bool
+
+    @property
+    def over(self) -> bool:
+        """Whether it only has to be closed: it was ending, has reached its goal, or its time has passed."""
+        state = self.frame.state
+        return self.adopted and (state.ending or bool(policy.over(state, time.time())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,7 @@ class Start:
         journal = open_journal(self.place, config, self.environ)
         folder = ""
         try:
-            night = self._next_id(config)
+            night = self._next_id(config, asked)
             folder = self.place.night(night)
             tasks = self._tasks(asked, folder)
             hit("night_cloned")
@@ -109,7 +115,7 @@ class Start:
             place=self.place, state=state, last_seq=last_seq, config=config, program=program, environ=self.environ
         )
 
-    def _next_id(self, config: Config) -> str:
+    def _next_id(self, config: Config, asked: list[preflight.Asked]) -> str:
         reader = JournalReader.open(self.place.journal(config))
         try:
             known = [row.id for row in reader.nights()]
@@ -118,7 +124,8 @@ class Start:
         folder = os.path.join(self.place.state, "nights")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         today = datetime.now(local_zone(self.environ)).date().isoformat()
-        return nights.next_night_id(today, [*known, *os.listdir(folder)])
+        delivered = (night for one in asked for night in delivered_nights(one.checkout))
+        return nights.next_night_id(today, [*known, *os.listdir(folder), *delivered])
 
     def _tasks(self, asked: list[preflight.Asked], folder: str) -> list[Task]:
         names = [plan.task_name(one.config.name, one.checkout.toplevel) for one in asked]
@@ -132,7 +139,8 @@ class Start:
         at = os.path.join(folder, "repositories", name)
         _, base = NightRepository.create(one.checkout, at, one.base, with_uncommitted=self.with_uncommitted)
         if base.uncommitted and not base.included:
-            self.say(f"{base.uncommitted} uncommitted paths are left out; --with-uncommitted takes them in")
+            left = "1 uncommitted path is" if base.uncommitted == 1 else f"{base.uncommitted} uncommitted paths are"
+            self.say(f"{left} left out; --with-uncommitted takes in what isn't committed")
         return Task(
             name=name,
             repository=one.checkout.toplevel,

@@ -25,10 +25,10 @@ from ralphd.edges.ownership import filesystem_of, open_state, state_folder
 from ralphd.edges.tmux import Tmux
 
 OLDEST_PYTHON = (3, 11)
-LOOP_DISK_BYTES = 1 << 30  # a worktree with its build, and its logs: measured on middling projects
+LOOP_DISK_BYTES = 1 << 30  # a guess at a worktree with its build, and its logs; a warning, never a refusal
 LOOP_DESCRIPTORS = 4  # the daemon holds a records file per loop; the rest is for what comes and goes
 OWN_DESCRIPTORS = 256
-AGENT_BYTES = 300 << 20  # what a real coding CLI holds when it idles
+AGENT_BYTES = 350 << 20  # Claude Code 2.1 held 186 MiB while a tool ran, 314 MiB after 200 turns
 
 
 class Level(StrEnum):
@@ -227,7 +227,8 @@ def repository(patient: Patient) -> Finding:
     left_out = sum(checkout.uncommitted for _, checkout in found)
     where = ", ".join(checkout.toplevel for _, checkout in found)
     if left_out:
-        return _warn(f"{where}: {left_out} uncommitted paths are left out", "commit them, or start --with-uncommitted")
+        paths = "1 uncommitted path is" if left_out == 1 else f"{left_out} uncommitted paths are"
+        return _warn(f"{where}: {paths} left out", "commit them, or start --with-uncommitted")
     return _ok(where)
 
 

@@ -65,6 +65,7 @@ def main() -> None:
 
 def run() -> None:
     """Run the command line; what goes wrong is one line on stderr, never a traceback."""
+    _speak_utf8()
     out.be_lenient()
     try:
         code = _invoke()
@@ -87,6 +88,13 @@ def run() -> None:
         what = f"{type(error).__name__}: {error}"
         code = _tell(f"this should not have happened: {what} (RALPHD_TRACEBACK=1 shows where)", 1)
     sys.exit(code)
+
+
+def _speak_utf8() -> None:
+    """Begin again where the locale has other letters: git and the kernel want the bytes that names really have."""
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 -- ourselves, with our arguments
 
 
 def _invoke() -> int:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -52,11 +52,13 @@ def start(
         raise UsageError("--for and --until exclude each other")
     if service and (foreground or only_open):
         raise UsageError("--service excludes --foreground and --only-open")
+    if only_open and not foreground and word < 0:
+        raise UsageError("--only-open is for a service: it goes with --foreground")
     found = found_from(os.getcwd(), config or "")
     settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
     if service:
         refuse_mistakes(settings)
-        sys.exit(_leave_to_systemd(here.place(make=True), settings, with_uncommitted=with_uncommitted))
+        sys.exit(_leave_to_systemd(settings, with_uncommitted=with_uncommitted))
     if word < 0 and not foreground:
         with _noting_interrupts() as interrupts:
             sys.exit(_launch(settings, interrupts))
@@ -69,10 +71,10 @@ def start(
     sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, only_open=only_open))
 
 
-def _leave_to_systemd(where: Place, settings: Settings, *, with_uncommitted: bool) -> int:
+def _leave_to_systemd(settings: Settings, *, with_uncommitted: bool) -> int:
     from ralphd.cli.service import hand_over  # noqa: PLC0415  # needs the journal, which no other start does here
 
-    return hand_over(where, settings, lambda text: _show({"progress": text}), with_uncommitted=with_uncommitted)
+    return hand_over(settings, lambda text: _show({"progress": text}), with_uncommitted=with_uncommitted)
 
 
 def refuse_mistakes(settings: Settings) -> None:
@@ -110,12 +112,22 @@ def _launch(settings: Settings, interrupts: list[int]) -> int:
     return out.INTERRUPTED
 
 
-def _begin(where: Place, arguments: list[str]) -> tuple[subprocess.Popen[bytes], dict[str, object]]:
+def take_up(where: Place) -> int:
+    """Leave a daemon behind for the open night, so that it can be asked. Returns the exit code."""
+    _, told = _begin(where, ["start", "--only-open"], lambda told: None if "ready" in told else _show(told))
+    code = told.get("code", 0)
+    return code if isinstance(code, int) else 1
+
+
+def _begin(
+    where: Place, arguments: list[str], show: Callable[[dict[str, object]], None] | None = None
+) -> tuple[subprocess.Popen[bytes], dict[str, object]]:
     """Return the daemon and its last word: that the loops run, or why not."""
+    show = show or _show
     reading, writing = os.pipe()
     with open(where.log, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as log:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "ralphd", *arguments, "--word", str(writing)],
+            [sys.executable, "-P", "-m", "ralphd", *arguments, "--word", str(writing)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -126,7 +138,7 @@ def _begin(where: Place, arguments: list[str]) -> tuple[subprocess.Popen[bytes],
     with open(reading, "rb") as words:
         for line in words:
             told: dict[str, object] = json.loads(line)
-            _show(told)
+            show(told)
             if "ready" in told or "error" in told:
                 return daemon, told
     click.echo(f"ralphd: the daemon went away (exit status {daemon.wait()}); {where.log} says more", err=True)

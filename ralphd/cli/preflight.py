@@ -15,6 +15,8 @@ from ralphd.core.errors import UsageError
 from ralphd.edges.checkout import Checkout, describe_repo, resolve_base
 
 PROMPT_MAX_BYTES = 16 << 20
+# What `ralphd init` leaves to be written. A night that begins with it is lost.
+PLACEHOLDER = "(Say in a few sentences what shall be better in the morning, and how that is measured.)"
 # Words that a shell runs itself; anything else in the first place of a command must be a program.
 SHELL_WORDS = frozenset(
     ". : [ alias break case cd command continue echo eval exec exit export false for if printf pwd read readonly "
@@ -58,6 +60,9 @@ def check_prompt(path: str) -> None:
         raise UsageError(f"{path} is empty; write the question for the agents there")
     if size > PROMPT_MAX_BYTES:
         raise UsageError(f"{path} has {size} bytes; a prompt may have {PROMPT_MAX_BYTES}")
+    with open(path, "rb") as file:
+        if PLACEHOLDER.encode() in file.read():
+            raise UsageError(f"{path} doesn't say yet what is wanted; write that where it reads: {PLACEHOLDER}")
 
 
 def check_verifier(command: str, checkout: str, path: str) -> None:

@@ -22,6 +22,7 @@ from ralphd.cli.wire import Parts, assigner, build, on_request, tmux
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
 from ralphd.core.outcomes import Kind
+from ralphd.core.state import NightState
 from ralphd.core.status import iso
 from ralphd.daemon.assign import Assigner
 from ralphd.daemon.inbox import Changed, Leave, Rang
@@ -50,6 +51,10 @@ class Word:
 
     def error(self, text: str, code: int) -> None:
         self.write({"error": text, "code": code})
+
+    def without_ready(self) -> Word:
+        """Return a word that never tells that the loops run: who waits for that has to wait on."""
+        return Word(write=lambda data: None if "ready" in data else self.write(data))
 
 
 def through(fd: int) -> Word:
@@ -86,7 +91,7 @@ def serve(
             if only_open and find_open(place, settings.read()) is None:
                 _leave_at_once(place, environ, heart, word)
             else:
-                _run(place, start.begin(), word, heart)
+                _serve(start, word, heart, only_open=only_open)
         finally:
             ownership.release()
     except RalphdError as error:
@@ -107,11 +112,27 @@ def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word:
     heart.leave(text)
 
 
-def _run(place: Place, begun: Begun, word: Word, heart: Pulse) -> None:
+def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> None:
+    """Run a night. One that was over when its daemon died is closed first: what it left must not end the new one."""
+    begun, place = start.begin(), start.place
+    if begun.over:
+        night = begun.frame.state.id
+        word.progress(f"night {night} was over when its daemon died: closing it first")
+        _run(place, begun, word.without_ready(), heart, last=only_open)
+        if find_open(place, begun.frame.config) is not None:
+            return  # told to go before it was closed
+        if only_open:
+            word.ready(f"night {night}: closed", adopted=True)
+            return
+        begun = start.begin()
+    _run(place, begun, word, heart)
+
+
+def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = True) -> None:
     night = begun.frame.state.id
-    heart.adopted = begun.adopted
+    heart.adopted = begun.adopted and _has_run(begun.frame.state)
     hooks = Hooks(
-        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}"),
+        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
         ticked=heart.beat,
@@ -122,21 +143,27 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse) -> None:
     schedule = _schedule(begun, parts)
     _on_signals(parts)
     try:
-        if begun.adopted:
+        if heart.adopted:
             recover(parts.daemon.night)
             if watch.mode != "inotify":
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
     finally:
-        heart.leave(f"leaving night {night}")
+        if last:
+            heart.leave(f"leaving night {night}")
         schedule.close()
         watch.close()
         control.close()
         parts.close()
 
 
-def _tell_ready(word: Word, heart: Pulse, text: str) -> None:
-    word.ready(text, adopted=heart.adopted)
+def _has_run(state: NightState) -> bool:
+    """Tell a night that a daemon had from one that `ralphd start --service` only began."""
+    return bool(state.intents) or any(loop.started for loop in state.loops.values())
+
+
+def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool) -> None:
+    word.ready(text, adopted=adopted)
     heart.ready()
 
 

@@ -200,21 +200,22 @@ def _in_words(unit: dict[str, object]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def hand_over(where: Place, wanted: Settings, say: Callable[[str], None], *, with_uncommitted: bool) -> int:
+def hand_over(wanted: Settings, say: Callable[[str], None], *, with_uncommitted: bool) -> int:
     """Begin a night and have the installed service take it up. Returns once its loops run, with the exit code."""
     from ralphd.cli.begin import Start  # noqa: PLC0415  # the other verbs need none of it
 
     manager = Manager(environ=os.environ)
     _refuse_absent(manager)
+    where = here.place(make=True)
+    _refuse_other_state(where)
+    start = Start(place=where, settings=wanted, environ=os.environ, say=say, with_uncommitted=with_uncommitted)
     ownership = own(where.state, version=__version__, started_at=iso(time.time()) or "")
     try:
-        start = Start(
-            place=where, settings=wanted, environ=os.environ, say=say, with_uncommitted=with_uncommitted
-        ).begin()
-        start.journal.close()
+        begun = start.begin()
+        begun.journal.close()
     finally:
         ownership.release()
-    night = start.frame.state.id
+    night = begun.frame.state.id
     try:
         manager.call("start", DAEMON, timeout_s=START_TIMEOUT_S)
     except EdgeError as error:
@@ -227,8 +228,14 @@ def hand_over(where: Place, wanted: Settings, say: Callable[[str], None], *, wit
 
 
 def _refuse_absent(manager: Manager) -> None:
-    path = os.path.join(units.folder(os.environ), DAEMON)
-    if not units.look(path).there:
+    if not units.look(os.path.join(units.folder(os.environ), DAEMON)).there:
         raise UsageError("the service is not installed: ralphd service install")
     if why := manager.absent():
         raise UsageError(f"no service manager answers here: {why}; `ralphd start` does without")
+
+
+def _refuse_other_state(where: Place) -> None:
+    """Refuse a service that looks elsewhere: it would find no night there, and leave."""
+    unit = os.path.join(units.folder(os.environ), DAEMON)
+    if units.words([f"RALPHD_STATE={where.state}"]) not in units.look(unit).text:
+        raise UsageError(f"{unit} is for another state folder than {where.state}: ralphd service install")

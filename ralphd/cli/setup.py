@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import click
 
-from ralphd.cli import out
+from ralphd.cli import out, preflight
 from ralphd.cli.out import JSON
 from ralphd.core import configfile
 from ralphd.edges.checkout import describe_repo
@@ -24,7 +24,7 @@ NPM_PLACEHOLDER = "no test specified"  # what `npm init` writes
 PROMPT = """\
 # What is wanted
 
-(Say in a few sentences what shall be better in the morning, and how that is measured.)
+{placeholder}
 
 # How to work
 
@@ -127,7 +127,7 @@ def _write(path: str, text: str) -> bool:
 
 def prompt(guess: Guess | None) -> str:
     verify = f"`{guess.command}` measures what you did; its figures count, not words." if guess else "Measure it."
-    return PROMPT.format(verify=verify)
+    return PROMPT.format(verify=verify, placeholder=preflight.PLACEHOLDER)
 
 
 def settings(guess: Guess | None) -> str:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+
 import click
 
 from ralphd.cli import here, out
 from ralphd.cli.out import JSON
+from ralphd.cli.place import Place
+from ralphd.core.errors import NothingRunning
+from ralphd.edges import ownership
+
+GOING_S = 30.0  # after its good-bye a daemon closes its files; a slow disk takes seconds for that
 
 
 def _steer(verb: str, loops: tuple[str, ...], done: str, *, as_json: bool, **more: object) -> None:
@@ -56,7 +65,17 @@ def stop(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
     if loops:
         _steer("stop", loops, "stopping", as_json=as_json, now=now)
         return
-    for reply in here.request(here.place(), {"verb": "stop", "loops": [], "now": now}):
+    where = here.place()
+    try:
+        _end_night(where, now=now, as_json=as_json)
+    except NothingRunning as why:
+        _end_what_was_left(where, why, now=now, as_json=as_json)
+
+
+def _end_night(where: Place, *, now: bool, as_json: bool) -> None:
+    """End the night and return when its daemon has gone, so that a `start` right after this one finds no twin."""
+    daemon = ownership.owner(where.state)
+    for reply in here.request(where, {"verb": "stop", "loops": [], "now": now}):
         data = reply.get("data")
         if "progress" in reply:
             out.hint(str(reply["progress"]))
@@ -64,3 +83,22 @@ def stop(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
             out.data(data)
         elif isinstance(data, dict):
             out.say(f"night {data.get('night')} has ended; `ralphd report` tells what it gave")
+    if daemon is not None:
+        select.select([daemon], [], [], GOING_S)
+        os.close(daemon)
+
+
+def _end_what_was_left(where: Place, why: NothingRunning, *, now: bool, as_json: bool) -> None:
+    """End a night whose daemon is gone: its agents must not run on because nobody is there to be asked."""
+    from ralphd.cli.begin import find_open  # noqa: PLC0415  # a stop that finds its daemon needs none of it
+    from ralphd.cli.night import take_up  # noqa: PLC0415  # the same
+
+    left = find_open(where, here.config())
+    if left is None:
+        raise why
+    if code := take_up(where):
+        sys.exit(code)
+    if find_open(where, here.config()) is None:
+        out.hint(f"night {left.id} has ended; `ralphd report` tells what it gave")
+        return
+    _end_night(where, now=now, as_json=as_json)

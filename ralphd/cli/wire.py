@@ -17,7 +17,7 @@ from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import JournalError
 from ralphd.core.model import Candidate, Verdict
-from ralphd.core.redact import Redactor
+from ralphd.core.redact import Redactor, secrets_of
 from ralphd.core.state import NightState, fold
 from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
@@ -56,9 +56,10 @@ def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:
 
 
 def open_journal(place: Place, config: Config, environ: Mapping[str, str]) -> Journal:
-    """Open for writing; the values of passed variables are redacted wherever they turn up."""
-    secrets = [environ[name] for name in config.agent.env_pass if name in environ]
-    return Journal.open(place.journal(config), shipped.folder("migrations"), Redactor(secrets))
+    """Open for writing; the agent's secrets are redacted wherever they turn up."""
+    passed = {name: environ[name] for name in config.agent.env_pass if name in environ}
+    known = secrets_of(passed, config.agent.env)
+    return Journal.open(place.journal(config), shipped.folder("migrations"), Redactor(known))
 
 
 def logger(path: str) -> structlog.typing.FilteringBoundLogger:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ralphd.core.model import Candidate
 
+ASKED = "the operator asked"  # why, of all that a person asks for
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpawnRunner:

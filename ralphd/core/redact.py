@@ -61,6 +61,11 @@ def _forms(value: str) -> set[str]:
     return {value, value.strip(), quote(value, safe="", errors="replace"), *lines}
 
 
+def secrets_of(passed: dict[str, str], written: dict[str, str]) -> tuple[str, ...]:
+    """Return what of an agent's environment nobody may read: all that is passed on, and what is written down as one."""
+    return (*passed.values(), *(value for name, value in written.items() if _SECRET_NAME.search(name)))
+
+
 class Redactor:
     """Replaces secrets by ``[redacted]``. ``values``: known secrets; those under six characters are ignored."""
 

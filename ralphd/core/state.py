@@ -53,6 +53,7 @@ class LoopState:
     best_commit: str = ""
     submissions: int = 0
     last_verdict: Verdict | None = None
+    judged: set[str] = field(default_factory=set)  # commits it has a verdict on
     claim: Ending | None = None
     ended: Ending | None = None  # where the last session left the branch, if it moved
     claims_refuted: int = 0
@@ -228,6 +229,7 @@ def _apply_verdict(state: NightState, loop: LoopState | None, verdict: Verdict, 
         task.base = verdict
     if loop is not None:
         loop.last_verdict = verdict
+        loop.judged.add(verdict.commit)
         _take_score(task, loop, verdict, submission=submission)
     task.done = task.done or (submission and task.task.verifier.reached(verdict.score))
 

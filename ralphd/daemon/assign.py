@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ralphd.core.config import Config
 from ralphd.core.exchange import Assignment, Include
 from ralphd.core.model import Task
+from ralphd.core.redact import secrets_of
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.act import fill
 
@@ -62,7 +63,7 @@ class Assigner:
                 Include(source=os.path.join(task.repository, name), target=name) for name in config.worktree.include
             ),
             reset_to=reset_to,
-            secrets=tuple(passed.values()),
+            secrets=secrets_of(passed, config.agent.env),
         )
         return assignment, self._preamble(assignment, task)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ralphd.core import actions, policy
 from ralphd.core.actions import Action, Decision
+from ralphd.core.exchange import Want
 from ralphd.core.state import NightState
 from ralphd.core.status import DaemonFacts, status
 from ralphd.daemon.inbox import Asked
@@ -49,18 +50,18 @@ class Desk:
     def _steer(self, asked: Asked, verb: str) -> None:
         names = self._names(asked)
         proposals = [_proposal(self.night.state, verb, name, asked.request) for name in names]
-        self._propose(asked, proposals, f"asked by the operator: {verb}")
+        self._propose(asked, proposals, actions.ASKED)
 
     def _stop(self, asked: Asked) -> None:
         now = asked.request.get("now") is True
         if asked.request.get("loops"):
             proposals: list[Action] = [actions.StopLoop(loop=name, now=True) for name in self._names(asked)]
-            self._propose(asked, proposals, "asked by the operator: stop")
+            self._propose(asked, proposals, actions.ASKED)
             return
         if self.night.state.ending and not now:
             asked.reply({"ok": True, "progress": "the night is ending already"}, False)
         else:
-            self.night.intend([Decision(action=actions.EndNight(now=now), why="asked by the operator", by="operator")])
+            self.night.intend([Decision(action=actions.EndNight(now=now), why=actions.ASKED, by="operator")])
             alive = sum(self.night.sight.alive.values())
             asked.reply({"ok": True, "progress": f"ending {alive} running loops"}, False)
         self.leavers.append(asked.reply)
@@ -68,15 +69,16 @@ class Desk:
     def _propose(self, asked: Asked, proposals: list[Action], why: str) -> None:
         refusals = [refusal for action in proposals if (refusal := policy.vet(self.night.state, action))]
         if refusals or not proposals:
-            refuse(asked.reply, "; ".join(refusals) or "no loop named", NOTHING)
+            refuse(asked.reply, "; ".join(refusals) or "every loop has been stopped for this night", NOTHING)
             return
         self.night.intend(Decision(action=action, why=why, by="operator") for action in proposals)
         asked.reply({"ok": True, "code": 0, "data": {"loops": [getattr(a, "loop", "") for a in proposals]}}, True)
 
     def _names(self, asked: Asked) -> list[str]:
+        """Return the loops that are named, each once; all that were not stopped when none is."""
         given = asked.request.get("loops")
-        names = [str(name) for name in given] if isinstance(given, list) else []
-        return names or list(self.night.state.loops)
+        names = list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
+        return names or [name for name, loop in self.night.state.loops.items() if loop.want is not Want.STOPPED]
 
 
 def _proposal(state: NightState, verb: str, name: str, request: dict[str, object]) -> Action:

@@ -90,6 +90,19 @@ def own(state: str, *, version: str, started_at: str) -> Ownership:
     return Ownership(state=state, descriptor=descriptor)
 
 
+def owner(state: str) -> int | None:
+    """Return a descriptor of the process that wrote the lock file (readable once it has ended), or None."""
+    try:
+        with open(os.path.join(state, LOCK_NAME), "rb", opener=_plainly) as file:
+            return os.pidfd_open(int(json.loads(file.read(_LOCK_BYTES))["pid"]))
+    except (ValueError, KeyError, TypeError, OSError, OverflowError):
+        return None
+
+
+def _plainly(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
 def filesystem_of(path: str, mounts: str = "/proc/self/mountinfo") -> str:
     """Name the type of the filesystem that holds ``path``; empty when that can't be told."""
     try:

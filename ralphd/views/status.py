@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEADER = ("loop", "state", "score", "best", "traj", "last outcome", "quiet", "note")
+DATE = len("2026-11-30 ")
 _NUMBERS = frozenset({2, 3, 4, 6})
 
 
@@ -23,8 +24,9 @@ def render_status(status: dict[str, Any], *, columns: int = 80, encoding: str | 
 def _page(status: dict[str, Any]) -> Iterator[Block]:
     night, fleet = _part(status, "night"), _part(status, "fleet")
     loops = [loop for loop in status.get("loops") or () if isinstance(loop, dict)]
-    until = f"until {night['ends_at']}" if night.get("ends_at") else "until stopped"
-    name, state, since = (_text(night.get(key)) for key in ("id", "state", "started_at"))
+    since, ends = _time(night.get("started_at")), _time(night.get("ends_at"))
+    until = f"until {ends.removeprefix(since[:DATE])}" if night.get("ends_at") else "until stopped"
+    name, state = (_text(night.get(key)) for key in ("id", "state"))
     yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
     yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
@@ -56,6 +58,11 @@ def _text(value: object, unknown: str = "-") -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return number(float(value))
     return unknown if value is None else str(value)
+
+
+def _time(iso: object) -> str:
+    """Return a time to the minute, in UTC as it is told."""
+    return f"{iso[:10]} {iso[11:16]} UTC" if isinstance(iso, str) and len(iso) > 15 else _text(iso)
 
 
 def _span(seconds: object) -> str:

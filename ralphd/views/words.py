@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ralphd.core.actions import ASKED
 from ralphd.core.outcomes import TABLE, Charge, Kind, Response
 from ralphd.core.report import iso
 from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 SHORT = 12  # characters of a commit: unique in any repository a person has
 ROUTINE = frozenset({"Verify", "SpawnRunner"})  # one a commit and one a loop: counted, not listed
 ALIKE = 3  # gaps of one sort that are named one by one
-DECISIONS = 20  # a page of them; `ralphd journal` has all
+DECISIONS = 20  # a page of them; `ralphd journal actions` has all
 PLACES = 3  # to look at, for each kind of failure
 
 
@@ -51,6 +52,8 @@ def big(count: int | None) -> str:
 def hours(value: float | None) -> str:
     if value is None:
         return "an unknown time"
+    if value < 1 / 60:
+        return many(round(value * 3600), "second")
     minutes = round(value * 60)
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else many(minutes, "minute")
 
@@ -125,7 +128,7 @@ def _night(report: Report) -> Iterator[Block]:
     yield Paragraph(text=f"Night {night.id}: began {clock(night.started_at)}, {ended}, {hours(totals.hours)}.")
     yield Paragraph(
         text=f"{many(totals.trajectories, 'session')}, {totals.healthy} healthy, {totals.healthy_with_submission} of "
-        f"those with a submission ({number(None if rate is None else round(rate, 2))} an hour).",
+        f"those with a submission ({number(None if rate is None else round(rate, 2 if rate < 100 else 0))} an hour).",
     )
 
 
@@ -233,14 +236,15 @@ def _left_out(earlier: int, routine: int) -> str:
         f"{many(routine, 'routine start or verification', 'routine starts and verifications')}" if routine else "",
     )
     rest = " and ".join(part for part in parts if part)
-    return f"Not listed: {rest}; `ralphd journal` has them." if rest else "That is all."
+    return f"Not listed: {rest}; `ralphd journal actions` has them." if rest else "That is all."
 
 
 def _decision(action: ActionPart) -> str:
     who = f" {action.loop}" if action.loop else ""
     result = action.result or "no result recorded"
     detail = f" ({action.detail})" if action.detail else ""
-    return f"{clock(action.at)[11:16]} {action.by}: {_verb(action.action)}{who}: {action.why}; {result}{detail}"
+    why = "" if action.by == "operator" and action.why == ASKED else f": {action.why}"
+    return f"{clock(action.at)[11:16]} {action.by}: {_verb(action.action)}{who}{why}; {result}{detail}"
 
 
 def _verb(action: str) -> str:
@@ -260,7 +264,11 @@ def _together(gaps: tuple[Unknown, ...]) -> Iterator[Unknown]:
     for what in dict.fromkeys(gap.what for gap in gaps):
         alike = [gap for gap in gaps if gap.what == what]
         if len(alike) > ALIKE:
-            yield replace(alike[0], subject=f"{len(alike)} loops or tasks", count=sum(gap.count for gap in alike))
+            yield replace(
+                alike[0],
+                subject=f"{len(alike)} {'tasks' if what in _OF_TASKS else 'loops'}",
+                count=sum(gap.count for gap in alike),
+            )
         else:
             yield from alike
 
@@ -270,6 +278,7 @@ def _gap(gap: Unknown) -> str:
     return sentence(gap) if sentence else f"{gap.what} {gap.subject}"
 
 
+_OF_TASKS = frozenset({"no_verifier", "no_base_score", "flaky"})
 _GAPS: dict[str, Callable[[Unknown], str]] = {
     "no_verifier": lambda gap: f"{gap.subject}: whether anything is better; it has no verifier.",
     "no_base_score": lambda gap: f"{gap.subject}: the score at the start; the verifier gave none.",

@@ -37,7 +37,7 @@ import hashlib, os, time
 ends = time.monotonic() + 0.5
 with open(os.environ["BENCH"] + "/began", "a") as began:
     began.write(os.environ["RALPHD_LOOP"] + "\\n")
-time.sleep(0.4)
+time.sleep(0.25)
 with open("found.txt", "a+", encoding="ascii") as file:
     file.seek(0)
     number, nonce = len(file.readlines()), 0

@@ -79,6 +79,13 @@ def test_done_needs_a_boolean():
         assert not reading("command", lines({"type": "result", "done": claim})).result.claims_done
 
 
+def test_an_explicit_no_outweighs_the_words_in_either_order():
+    """Seen elsewhere: "STATUS: COMPLETE" of one part overrode the explicit "don't exit" field beside it."""
+    for told in ({"done": False, "text": "RALPHD: DONE"}, {"text": "RALPHD: DONE", "done": False}):
+        assert not reading("command", lines({"type": "result", "ok": True, **told})).result.claims_done
+    assert reading("command", lines({"type": "result", "ok": True, "text": "RALPHD: DONE"})).result.claims_done
+
+
 def test_hostile_fields_are_no_fields():
     hostile = [[], {}, None, 5, True, "x" * 100_000]
     for kind in ("begin", "text", "call", "return", "usage", "error", "result"):

@@ -70,6 +70,14 @@ def linked_prompt(night: LiveNight) -> str:
     return "PROMPT.md is a link"
 
 
+def unwritten_prompt(night: LiveNight) -> str:
+    (night.repo / "PROMPT.md").unlink()
+    night.toml.rename(night.root / "kept.toml")
+    night.good("init")
+    (night.root / "kept.toml").rename(night.toml)
+    return "PROMPT.md doesn't say yet what is wanted"
+
+
 def no_such_program(night: LiveNight) -> str:
     night.toml.write_text(night.toml.read_text().replace(str(night.agent), "no-such-agent"))
     return "agent.program: no no-such-agent on PATH"
@@ -110,7 +118,7 @@ def no_tmux(night: LiveNight) -> str:
 
 MISTAKES = [
     unknown_key, wrong_type, impossible_value, no_toml_at_all, no_repository, bare_repository, unborn_head,
-    base_that_names_nothing, no_prompt, empty_prompt, linked_prompt, no_such_program, program_that_is_no_program,
+    base_that_names_nothing, no_prompt, empty_prompt, linked_prompt, unwritten_prompt, no_such_program, program_that_is_no_program,
     verifier_that_cannot_run, missing_environment, old_tmux, no_tmux,
 ]  # fmt: skip
 

@@ -66,6 +66,8 @@ def test_steering_one_loop_leaves_the_other_alone(night):
     refused = night.ralphd("pause", "loop-2")
     assert refused.returncode == 3
     assert "loop-2 has been stopped for this night" in refused.stderr
+    assert night.good("pause", "--now") == "held from now on: loop-1\n"  # all is all that were not stopped
+    assert night.good("resume", "loop-1", "loop-1") == "going on: loop-1\n"
     night.good("restart", "loop-2")  # a stopped loop may be begun again
     until(lambda: night.loops()["loop-2"]["state"] == "running", "loop-2 runs again")
 
@@ -133,7 +135,7 @@ def test_attach_lists_the_panes_and_looks_into_one(night):
     pid, terminal = pty.fork()
     if not pid:
         os.chdir(night.repo)
-        os.execve(sys.executable, [sys.executable, "-m", "ralphd", "attach"], {**night.env, "TERM": "xterm"})
+        os.execve(sys.executable, [sys.executable, "-P", "-m", "ralphd", "attach"], {**night.env, "TERM": "xterm"})
     try:
         seen = Seen(terminal)
         seen.wait_for(b"which one")

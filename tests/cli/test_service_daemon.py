@@ -71,7 +71,6 @@ def test_an_open_night_is_taken_up_pinged_for_and_left_running(night, manager):
         assert manager.told.index("READY=1") <= manager.told.index("WATCHDOG=1")
         until(lambda: any("2 of 2 loops run" in line for line in manager.heard()), "it says how it goes")
         server = night.tmux_pid()
-        assert b"NOTIFY_SOCKET" not in b"".join(_environment(pid) for pid in night.left() if pid != daemon.pid)
         os.kill(daemon.pid, signal.SIGSTOP)
         until(lambda: _state(daemon.pid) == "T", "it is frozen")
         manager.heard()
@@ -100,12 +99,54 @@ def test_a_wrong_configuration_ends_with_the_status_that_is_not_restarted(night,
     assert any(line.startswith("STATUS=") and "widht" in line for line in told)
 
 
-def _environment(pid: int) -> bytes:
+def fake_systemctl(night, start: str) -> None:
+    """Have a systemctl first on PATH that answers, and on `start` does as told."""
+    fakes = night.root / "fakes"
+    fakes.mkdir()
+    (fakes / "systemctl").write_text(f'#!/bin/sh\ncase "$*" in *" start "*) {start} ;; esac\n')
+    (fakes / "systemctl").chmod(0o755)
+    night.env["PATH"] = f"{fakes}:{night.env['PATH']}"
+
+
+def test_a_night_begun_for_the_service_is_ready_once_its_loops_run(night, manager):
+    """`start --service` writes the night down and leaves; the service runs it, as a first daemon and no second."""
+    fake_systemctl(night, "true")
+    night.good("service", "install")
+    assert "runs under systemd" in night.good("start", "--service", "--width", "1", "--for", "1h")
+    assert night.daemon_pid() is None
+    daemon = manager.start()
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+        until(lambda: "READY=1" in manager.heard(), "it is ready")
+        before = manager.told[: manager.told.index("READY=1")]
+        assert any("0 of 1 loops run" in line for line in before)
+        assert night.status()["night"]["width"] == 1
+        assert night.status()["night"]["ends_at"]
+        assert not [line for line in night.journal("outcomes") if line["kind"] == "daemon.restarted"]
+        night.good("stop")
+        assert daemon.wait(60) == 0
+    finally:
+        daemon.kill()
+        daemon.communicate()
+
+
+def test_a_service_that_cant_start_leaves_a_night_to_take_up(night):
+    """What was asked for is kept, and the way on is told."""
+    night.env["XDG_CONFIG_HOME"] = str(night.root / "config")
+    done = night.ralphd("start", "--service")
+    assert done.returncode == 2
+    assert "the service is not installed" in done.stderr
+    assert not night.state.exists()
+    fake_systemctl(night, "echo no such luck; exit 1")
+    night.good("service", "install")
+    done = night.ralphd("start", "--service", env={"RALPHD_STATE": str(night.root / "other")})
+    assert done.returncode == 2
+    assert "is for another state folder" in done.stderr
+    done = night.ralphd("start", "--service")
+    assert done.returncode == 1
+    assert "no such luck" in done.stderr
+    assert "`ralphd start` takes the night up without systemd" in done.stderr
+    said = night.ralphd("start", "--width", "7")
+    assert "taking it up again with 2 loops" in said.stderr
 
 
 def _state(pid: int) -> str:

@@ -89,6 +89,20 @@ def test_a_tree_is_judged_once_whoever_commits_it() -> None:
     assert len(story.judge.asked) <= asked + 2  # where the session ended is asked for by commit, and that is all
 
 
+def test_a_commit_that_a_loop_took_over_from_another_is_its_own_best_too() -> None:
+    story = Story()
+    story.begin()
+    story.will_say(GOOD, 1.0)
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    asked = len(story.judge.asked)
+    story.session_ends("l2", 1, head=GOOD)
+    story.step(5)
+    assert (story.loop_state("l2").best_score, story.loop_state("l2").best_commit) == (1.0, GOOD)
+    assert len(story.judge.asked) == asked
+    assert len([e for e in story.journal.stored if isinstance(e.body, events.VerdictGiven) and e.loop == "l2"]) == 1
+
+
 def test_a_tampered_candidate_counts_for_nothing_and_its_loop_is_told() -> None:
     story = Story()
     story.begin()

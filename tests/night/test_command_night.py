@@ -439,6 +439,111 @@ def test_a_night_that_reaches_its_goal_ends_by_itself(box: NightBox) -> None:
     assert task["best"]["score"] >= 3
 
 
+def test_a_night_ends_when_its_time_is_up(box: NightBox) -> None:
+    configure(box, COUNT)
+    box.start("--width", "2", "--for", "8s")
+    box.wait_until(lambda: not box.owned(), "the daemon has gone by itself")
+    box.assert_nothing_left()
+    report = box.report()
+    is_true(report, box.repo, box.root)
+    assert report["night"]["why_ended"] == "time"
+    assert {loop["outcomes"].get("done.stopped", 0) for loop in report["loops"]} <= {0, 1}
+
+
+REFUSED = """#!/bin/sh
+cat >/dev/null
+[ $RALPHD_LOOP != loop-1 ] || [ -e {mended} ] || {{ echo '{{"type":"error","status":401,"error":"authentication_error"}}'; exit 1; }}
+exec ./count
+"""
+
+
+def test_a_refused_key_holds_every_loop_until_it_is_mended(box: NightBox) -> None:
+    """Though only one of them has met it yet."""
+    mended = box.root / "mended"
+    agent(box, COUNT, "count")
+    commit(box.repo, "Bring the counter")
+    configure(box, REFUSED.format(mended=mended))
+    box.start("--width", "2")
+    box.wait_until(lambda: {row["state"] for row in box.loops().values()} == {"paused"}, "both loops are held")
+    assert "inference.auth" in box.outcomes()
+    mended.touch()
+    box.ralphd("resume")
+    box.wait_until(lambda: all(row["best_score"] for row in box.loops().values()), "both go on")
+    box.stop()
+    report = box.report()
+    is_true(report, box.repo, box.root)
+    assert report["outcomes"]["inference.auth"] == 1
+
+
+TELLTALE = """#!/bin/sh
+cat >/dev/null
+echo "{\\"type\\":\\"text\\",\\"text\\":\\"keys: $PASSED and $SERVICE_API_KEY\\"}"
+echo "keys: $PASSED and $SERVICE_API_KEY" >&2
+exit 1
+"""
+
+
+def test_what_opens_doors_is_shown_to_nobody(box: NightBox) -> None:
+    """Whether it was passed on or written into ralphd.toml: it stays out of pane, journal, log and report."""
+    secrets = {"PASSED": "hunter2-of-the-shell", "SERVICE_API_KEY": "hunter2-of-the-file"}
+    box.env["PASSED"] = secrets["PASSED"]
+    configure(box, TELLTALE)
+    text = (box.repo / "ralphd.toml").read_text()
+    given = f'env = {{ SERVICE_API_KEY = "{secrets["SERVICE_API_KEY"]}" }}\nenv_pass = ["PASSED"]\n'
+    box.configure(text.replace("[[task]]", f"{given}[[task]]"))
+    box.start("--width", "1")
+    box.wait_for(records.TrajectoryEnded, 2)
+    pane = box.pane_text("loop-1")
+    box.stop()
+    night = box.state / "nights" / box.nights()[-1]
+    logs = [path.read_text() for path in (night / "loops" / "loop-1" / "logs").iterdir()]
+    assert all(any(secret in text for text in logs) for secret in secrets.values())
+    files = [*box.state.glob("journal.db*"), box.state / "daemon.log", night / "report.json", night / "report.md"]
+    assert "keys: " in pane
+    for secret in secrets.values():
+        assert secret not in pane
+        assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
+
+
+def test_a_stop_ends_the_night_though_the_daemon_dies_over_it(box: NightBox) -> None:
+    """Its last commits are judged and its results brought over all the same."""
+    configure(box, COUNT, verifier=f"[ ! -e n ] || sleep 2; {VERIFIER}")
+    box.start("--width", "1")
+    box.wait_for(records.TrajectoryEnded, 2)
+    stopping = subprocess.Popen(
+        [sys.executable, "-P", "-m", "ralphd", "stop"], cwd=box.repo, env=box.env, stderr=subprocess.PIPE
+    )
+    box.wait_for(records.RunnerStopped, 1)
+    os.kill(box.daemon_pid(), signal.SIGKILL)
+    stopping.communicate()
+    assert stopping.returncode == 0
+    box.assert_nothing_left()
+    report = box.report()
+    is_true(report, box.repo, box.root)
+    assert (len(box.nights()), report["night"]["why_ended"]) == (1, "stopped")
+
+
+@pytest.mark.slow
+def test_nights_from_two_state_folders_lose_no_result(box: NightBox, tmp_path: Path) -> None:
+    """Both are the first of their day; a third one begins when the results of those are there already."""
+    configure(box, COUNT.replace("for $RALPHD_LOOP", "for $RALPHD_NONCE"))
+    found = []
+    for name in ("second", "third"):
+        (tmp_path / name).mkdir()
+    with night_box(tmp_path / "second", box.repo) as second, night_box(tmp_path / "third", box.repo) as third:
+        for one in (box, second):
+            one.start("--width", "1")
+            one.wait_until(lambda one=one: one.loops()["loop-1"]["best_score"], "it has a result")
+        assert box.nights() == second.nights()
+        for one in (box, second):
+            one.stop()
+            found += [loop["best_commit"] for loop in one.report()["loops"]]
+        third.start("--width", "1")
+        assert third.nights() != box.nights()
+    for best in found:
+        assert git(box.repo, "for-each-ref", "--contains", best, "refs/ralphd/"), best
+
+
 def test_one_night_serves_two_repositories(box: NightBox) -> None:
     other = repository(box.root / "other")
     (other / "PROMPT.md").write_text("Count here, too.\n")

@@ -49,7 +49,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 TAIL, ROUNDROBIN, CONVOLVE, DERIVATIVE, TOTIENT = BUGS
 KEY = "sk-ant-api03-never-to-be-seen-0123456789abcdef"
 TOLD_OF_TAMPERING = "changed files that are protected"
-SILENCE = stall("accept")
+SILENCE = stall("accept", 3600)
 AT_REST = session(SILENCE)  # a request that is never answered: the loop has nothing more to tell
 GATE_S = 300.0
 
@@ -64,6 +64,7 @@ env_pass = ["ANTHROPIC_API_KEY"]
 [limits]
 tool_seconds = 20
 tool_memory = "256MiB"
+stream_seconds = 3600
 backoff_max_seconds = 1
 
 [[task]]
@@ -297,7 +298,8 @@ def gives_reasons_back(server: ModelServer) -> None:
 
 
 def types_the_trouble(box: NightBox) -> None:
-    assert [kind for kind in box.outcomes("loop-3") if kind.startswith("tool.")] == ["tool.timeout", "tool.memory"]
+    tools = [kind for kind in box.outcomes("loop-3") if kind.startswith("tool.")]
+    assert tools[:2] == ["tool.timeout", "tool.memory"]  # a slow machine may add a time-out of the project's tests
     attempts = box.journal(records.AttemptEnded)
     assert {entry.loop for entry in attempts} == {"loop-2"}
     assert {entry.body.outcome.kind.family for entry in attempts} == {"inference"}

@@ -76,7 +76,7 @@ class NightBox:
     ) -> subprocess.CompletedProcess[str]:
         """Run a verb to its end; `code` None: any exit code will do."""
         done = subprocess.run(
-            [sys.executable, "-m", "ralphd", *arguments],
+            [sys.executable, "-P", "-m", "ralphd", *arguments],
             cwd=cwd or self.repo,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -255,7 +255,7 @@ def night_box(root: Path, repo: Path, environ: Mapping[str, str] | None = None) 
         try:
             yield box
             if box.owned():
-                box.stop("--now")
+                box.stop("--now", code=None)  # it may be about to go by itself
             box.assert_nothing_left()
         finally:
             box.clean_up()

@@ -10,9 +10,10 @@ import pytest
 from support.nights import Night, a_bare_night, a_good_night, a_null_night, commit
 
 from ralphd.core import events, records
+from ralphd.core.actions import ASKED
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.report import report, to_json
-from ralphd.views import markdown, terminal
+from ralphd.views import markdown, terminal, words
 from ralphd.views.text import width
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -149,7 +150,7 @@ def test_a_gap_that_many_loops_share_is_told_once():
     for number in range(40):
         night.ended(f"fix-{number}", 1, tokens=None)
     text = terminal.render_report(told(night))
-    assert "40 loops or tasks: the tokens of 40 sessions; the agent didn't tell." in " ".join(text.split())
+    assert "40 loops: the tokens of 40 sessions; the agent didn't tell." in " ".join(text.split())
 
 
 def test_times_that_no_calendar_has_are_question_marks():
@@ -157,3 +158,16 @@ def test_times_that_no_calendar_has_are_question_marks():
     night.now = 1e300
     night.started()
     assert "began ?" in terminal.render_report(told(night))
+
+
+def test_a_night_of_less_than_a_minute_is_told_in_seconds():
+    assert words.hours(25 / 3600) == "25 seconds"
+    assert words.hours(90 / 3600) == "2 minutes"
+
+
+def test_what_the_operator_asked_for_needs_no_other_reason():
+    night = Night()
+    night.started()
+    night.task("main")
+    night.say(events.ActionIntended(type="Pause", args={"loop": "l1"}, why=ASKED, by="operator"), "l1")
+    assert "operator: pause l1; no result recorded\n" in terminal.render_report(told(night))

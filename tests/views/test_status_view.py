@@ -22,7 +22,7 @@ STATUS = {
 }  # fmt: skip
 
 TEXT = """\
-Night 2026-11-30-a running, since 2026-11-30T22:00:00Z, until stopped.
+Night 2026-11-30-a running, since 2026-11-30 22:00 UTC, until stopped.
 1 running, 0 paused, 1 waiting, 0 verifying; 2.5 submissions an hour.
 loop   state    score  best  traj  last outcome  quiet  note
 fix-1  running      9  12.5     3  done.next        1m
@@ -53,3 +53,11 @@ def test_a_note_of_a_hostile_loop_can_not_leave_its_line():
 def test_what_needs_a_person_stands_above_the_loops():
     status = {**STATUS, "daemon": {"trouble": ["the verifier of main can't judge the start: exit status 127"]}}
     assert "Needs you: the verifier of main can't judge the start" in render_status(status)
+
+
+def test_the_end_of_a_night_is_told_with_its_date_only_where_that_is_another():
+    night = {"id": "n", "state": "running", "started_at": "2026-11-30T22:00:00.123Z"}
+    assert "22:00 UTC, until 23:00 UTC." in render_status({"night": {**night, "ends_at": "2026-11-30T23:00:00.000Z"}})
+    assert "until 2026-12-01 07:00 UTC" in render_status(
+        {"night": {**night, "ends_at": "2026-12-01T07:00:00.000Z"}}, columns=99
+    )
