@@ -21,6 +21,7 @@ from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
 from ralphd.core.state import NightState
+from ralphd.daemon.failpoints import hit
 from ralphd.edges.checkout import delivered_nights, describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
@@ -96,7 +97,9 @@ class Start:
             night = self._next_id(config, asked)
             folder = self.place.night(night)
             tasks = self._tasks(asked, folder)
+            hit("night_cloned")
             journal.append(self._entries(config, tasks, night))
+            hit("night_written")
         except BaseException:
             journal.close()
             if folder:

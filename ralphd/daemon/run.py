@@ -11,6 +11,8 @@ from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, UsageError
 from ralphd.core.outcomes import Kind
 from ralphd.daemon.close import Closing, ended
+from ralphd.daemon.failpoints import hit
+from ralphd.daemon.gap import Gap
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
@@ -46,9 +48,13 @@ class Daemon:
     hooks: Hooks
     troubles: dict[str, str] = field(default_factory=dict)
     fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
+    gap: Gap = field(init=False)
     started: float = 0.0
     is_ready: bool = False
     gone: bool = False
+
+    def __post_init__(self) -> None:
+        self.gap = Gap(night=self.night)
 
     def run(self) -> None:
         """Return when the night has ended, or on Leave with every loop left running."""
@@ -79,6 +85,7 @@ class Daemon:
             self.troubles["daemon"] = f"a step failed: {type(error).__name__}: {error}"[:300]
 
     def _pass(self) -> None:
+        self.gap.look()
         self.night.tick()
         self.closing.step()
         self._tell_ready()
@@ -86,6 +93,7 @@ class Daemon:
         self.troubles.pop("journal", None)
         if trouble:
             self.troubles["journal"] = f"the journal can't be written: {trouble}"
+        self.gap.rest()
         self.hooks.ticked(self.night)
 
     def _handle(self, message: Message) -> None:
@@ -128,7 +136,10 @@ class Daemon:
         if self.is_ready:
             return
         alive, loops = sum(self.night.sight.alive.values()), len(self.night.state.loops)
-        if alive == loops or self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S:
+        if self.night.state.ending:
+            self.is_ready = True
+            self.hooks.ready(f"it was ending, and is brought to its end; {alive} of {loops} loops still run")
+        elif alive == loops or self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S:
             self.is_ready = True
             self.hooks.ready(f"{alive} of {loops} loops run", alive > 0 or loops == 0)
 
@@ -145,6 +156,7 @@ class Daemon:
             "" if self.night.finish(ended(self.night)) else "the journal can't be written: the night's end is not in it"
         )
         trouble = tuple(line for line in (*trouble, late, self._report()) if line)
+        hit("reported")
         for line in trouble:
             self.night.world.log.warning(line)
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
