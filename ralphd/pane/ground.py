@@ -120,6 +120,8 @@ class Ground:
         saved = reset_clean(self.place, self.reset_to, self._stamp(), time.time())
         self.known_tip = self.reset_to
         what = f"a new generation begins at {self.reset_to[:12]}"
+        if saved.moved_aside:
+            what += f"; git could not save every file, so the old worktree is kept as {saved.moved_aside}"
         outcome = Outcome(kind=Kind.STOPPED, detail={"why": "restarted clean", "complete": saved.complete})
         tell(Repaired(outcome=outcome, what=what, ref=saved.ref))
 

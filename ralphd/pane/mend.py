@@ -102,8 +102,9 @@ def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
     if not facts.linked:
         _tie_again(place, facts, TieAgain(checkout=not facts.has_files, tip=facts.tip or to), stamp)
     saved = rescue(place, stamp, survives=to)
-    if facts.tip:
-        save_unless_kept(Git(place.git_dir), place, facts.tip, stamp, survives=to)
+    git = Git(place.git_dir)
+    if facts.tip and not (saved.ref and descends(git, facts.tip, saved.ref)):
+        save_unless_kept(git, place, facts.tip, stamp, survives=to)
     _put_state_aside(place, stamp)
     if not saved.complete:
         return replace(saved, moved_aside=_start_over(place, to, stamp))
