@@ -100,6 +100,8 @@ class Ground:
         sound = facts.exists and facts.linked and facts.has_index and facts.at_home and bool(facts.tip)
         if not sound or facts.mid_operation or facts.locks:
             return False
+        if facts.tip != self.known_tip and facts.moved_by_others(self.known_tip):
+            return False
         return not self.known_tip or distance(self.place.git_dir, facts.tip, self.known_tip) is not None
 
     def _prepare(self, tell: Tell) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.nightbox import NightBox, night_box
-from support.repositories import commit, everything, git, repository
+from support.repositories import commit, git, repository
 
 from ralphd.core import records
 
