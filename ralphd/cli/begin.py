@@ -15,13 +15,13 @@ from ralphd.cli import preflight, settings, shipped
 from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings
 from ralphd.cli.wire import Frame, open_journal, remembered, tmux
-from ralphd.core import events, nights, plan, times
+from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
 from ralphd.core.state import NightState
-from ralphd.edges.checkout import describe_repo
+from ralphd.edges.checkout import delivered_nights, describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
 from ralphd.edges.schedule import local_zone
@@ -42,9 +42,7 @@ class Begun:
     def over(self) -> bool:
         """Whether it only has to be closed: it was ending, has reached its goal, or its time has passed."""
         state = self.frame.state
-        reached = bool(state.tasks) and all(task.done for task in state.tasks.values())
-        passed = state.ends_at is not None and state.ends_at <= time.time()
-        return self.adopted and (state.ending or reached or passed)
+        return self.adopted and (state.ending or bool(policy.over(state, time.time())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +93,7 @@ class Start:
         journal = open_journal(self.place, config, self.environ)
         folder = ""
         try:
-            night = self._next_id(config)
+            night = self._next_id(config, asked)
             folder = self.place.night(night)
             tasks = self._tasks(asked, folder)
             journal.append(self._entries(config, tasks, night))
@@ -114,7 +112,7 @@ class Start:
             place=self.place, state=state, last_seq=last_seq, config=config, program=program, environ=self.environ
         )
 
-    def _next_id(self, config: Config) -> str:
+    def _next_id(self, config: Config, asked: list[preflight.Asked]) -> str:
         reader = JournalReader.open(self.place.journal(config))
         try:
             known = [row.id for row in reader.nights()]
@@ -123,7 +121,8 @@ class Start:
         folder = os.path.join(self.place.state, "nights")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         today = datetime.now(local_zone(self.environ)).date().isoformat()
-        return nights.next_night_id(today, [*known, *os.listdir(folder)])
+        delivered = (night for one in asked for night in delivered_nights(one.checkout))
+        return nights.next_night_id(today, [*known, *os.listdir(folder), *delivered])
 
     def _tasks(self, asked: list[preflight.Asked], folder: str) -> list[Task]:
         names = [plan.task_name(one.config.name, one.checkout.toplevel) for one in asked]

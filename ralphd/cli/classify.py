@@ -52,6 +52,8 @@ def classify(log: str, cli: str, code: int | None, number: int | None, stderr: s
         out.data(_data(outcome, reading) | {"compactions": compactions, "rule": rule})
     else:
         _show(outcome, rule)
+    if code is None and number is None:
+        out.hint("how it ended is the strongest evidence, and wasn't given: add --exit N or --signal N")
 
 
 def _read(log: str, cli: str) -> Reading:

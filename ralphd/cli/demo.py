@@ -114,7 +114,7 @@ def _begin(show: Show) -> None:
     An interrupt is passed on, and waited for: `ralphd start` takes back what it has begun.
     """
     starting = subprocess.Popen(
-        [sys.executable, "-m", "ralphd", "start", "--for", f"{show.seconds}s"],
+        [sys.executable, "-P", "-m", "ralphd", "start", "--for", f"{show.seconds}s"],
         cwd=show.repository,
         env=show.environment(),
         stdin=subprocess.DEVNULL,

@@ -40,11 +40,15 @@ def journal(what: str, night: str, loop: str, bring: str, to: str, *, as_json: b
                 out.data_lines([line]) if as_json else out.say(show_brought(line))
             return
         tell, show = KINDS[what]
+        told = False
         for line in tell(book):
+            told = True
             if as_json:
                 out.data_lines([line])
             else:
                 out.say(f"{line['id'] or '-':>6}  {str(line['at'])[11:19]}  {line.get('loop') or '-':10}  {show(line)}")
+        if not told and not as_json:
+            out.hint(f"no {what} of {f'{loop} in ' if loop else ''}night {book.night} are recorded")
         for why in book.reader.unreadable_why:
             out.hint(f"ralphd: {why}")
         if book.reader.unreadable:

@@ -52,7 +52,7 @@ def start(
         raise UsageError("--for and --until exclude each other")
     if service and (foreground or only_open):
         raise UsageError("--service excludes --foreground and --only-open")
-    if only_open and not foreground:
+    if only_open and not foreground and word < 0:
         raise UsageError("--only-open is for a service: it goes with --foreground")
     found = found_from(os.getcwd(), config or "")
     settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
@@ -127,7 +127,7 @@ def _begin(
     reading, writing = os.pipe()
     with open(where.log, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as log:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "ralphd", *arguments, "--word", str(writing)],
+            [sys.executable, "-P", "-m", "ralphd", *arguments, "--word", str(writing)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

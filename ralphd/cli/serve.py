@@ -130,9 +130,9 @@ def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> None:
 
 def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = True) -> None:
     night = begun.frame.state.id
-    heart.adopted = adopted = begun.adopted and _has_run(begun.frame.state)
+    heart.adopted = begun.adopted and _has_run(begun.frame.state)
     hooks = Hooks(
-        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}"),
+        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
         ticked=heart.beat,
@@ -143,7 +143,7 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
     schedule = _schedule(begun, parts)
     _on_signals(parts)
     try:
-        if adopted:
+        if heart.adopted:
             recover(parts.daemon.night)
             if watch.mode != "inotify":
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
@@ -162,8 +162,8 @@ def _has_run(state: NightState) -> bool:
     return bool(state.intents) or any(loop.started for loop in state.loops.values())
 
 
-def _tell_ready(word: Word, heart: Pulse, text: str) -> None:
-    word.ready(text, adopted=heart.adopted)
+def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool) -> None:
+    word.ready(text, adopted=adopted)
     heart.ready()
 
 

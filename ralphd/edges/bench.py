@@ -61,7 +61,8 @@ class Bench:
         else:
             os.mkdir(self.tree, 0o700)
         self._git("read-tree", commit)
-        self._git("update-index", "-z", "--index-info", stdin=self._entries(base, tampered))
+        if tampered:
+            self._git("update-index", "-z", "--index-info", stdin=self._entries(base, tampered))
         self._git("checkout-index", "--all", "--force")
         with open(os.path.join(self.tree, ".git"), "xb") as link:  # a verifier may ask git
             link.write(b"gitdir: ../git\n")
@@ -77,8 +78,7 @@ class Bench:
         """Get what is there out of the way by renaming, which nothing in it can prevent; then delete what can be."""
         for path in (self.tree, self._git_dir):
             self._discard(path)
-        for name in os.listdir(self._trash):
-            _delete(os.path.join(self._trash, name))
+        _delete([os.path.join(self._trash, name) for name in os.listdir(self._trash)])
 
     def _discard(self, path: str) -> None:
         if os.path.lexists(path):
@@ -119,8 +119,6 @@ class Bench:
 
     def _entries(self, base: str, paths: Sequence[str]) -> bytes:
         """Return index lines that put ``paths`` back to what they are in ``base``: first what goes, then what comes."""
-        if not paths:
-            return b""
         wanted, nothing = set(paths), "0" * len(base)
         there = {}
         for entry in os.fsdecode(self._git("ls-tree", "-r", "-z", "--full-tree", base)).split("\0"):
@@ -145,12 +143,12 @@ def _unlink_below(folder_fd: int, names: Sequence[bytes]) -> None:
     os.rmdir(names[0], dir_fd=folder_fd)
 
 
-def _delete(path: str) -> None:
-    """Delete a tree of any depth, read-only folders included. What resists stays in the trash, in nobody's way."""
-    if _run("rm", "-rf", "--", path, may_fail=True):
+def _delete(paths: Sequence[str]) -> None:
+    """Delete trees of any depth, read-only folders included. What resists stays in the trash, in nobody's way."""
+    if not paths or _run("rm", "-rf", "--", *paths, may_fail=True):
         return
-    _run("chmod", "-R", "u+rwx", "--", path, may_fail=True)
-    _run("rm", "-rf", "--", path, may_fail=True)
+    _run("chmod", "-R", "u+rwx", "--", *paths, may_fail=True)
+    _run("rm", "-rf", "--", *paths, may_fail=True)
 
 
 def _run(*argv: str, may_fail: bool = False) -> bool:

@@ -106,6 +106,7 @@ def deliver(repo: Checkout, source: str, night: str) -> tuple[str, ...]:
         f"refs/heads/{BRANCH_ROOT}{night}/": f"refs/ralphd/{night}/",
         f"{RESCUE_ROOT}{night}/": f"{RESCUE_ROOT}{night}/",
     }
+    _set_aside(repo, source, night, tuple(places.values()))
     status, _, _ = fetch_ref(repo, source, *(f"+{theirs}*:{ours}*" for theirs, ours in places.items()))
     if status == 0:
         return ()
@@ -115,6 +116,22 @@ def deliver(repo: Checkout, source: str, night: str) -> tuple[str, ...]:
             status, _, err = fetch_ref(repo, source, f"+{ref}:{ours}{ref.removeprefix(theirs)}")
             lost += [f"{ref}: {err.strip()[:300]}"] if status else []
     return tuple(lost)
+
+
+def delivered_nights(repo: Checkout) -> set[str]:
+    """Return the nights that have results in the person's repository, whatever state folder they were run from."""
+    found = Git(git_dir=repo.common_dir).text("for-each-ref", "--format=%(refname)", "refs/ralphd/")
+    return {ref.removeprefix(RESCUE_ROOT).removeprefix("refs/ralphd/").split("/", 1)[0] for ref in found.splitlines()}
+
+
+def _set_aside(repo: Checkout, source: str, night: str, places: tuple[str, ...]) -> None:
+    """Keep what a night of the same name left there: two state folders know nothing of each other."""
+    git = Git(git_dir=repo.common_dir)
+    for line in git.text("for-each-ref", "--format=%(objectname) %(refname)", *places).splitlines():
+        commit, ref = line.split(" ", 1)
+        if Git(git_dir=source).run("cat-file", "-e", commit)[0] != 0:
+            aside = f"{RESCUE_ROOT}{night}/another/{ref.rpartition('/')[2]}-{commit[:12]}"
+            git("update-ref", "--no-deref", aside, commit)
 
 
 def fetch_ref(repo: Checkout, source: str, *refspecs: str) -> tuple[int, bytes, str]:

@@ -53,6 +53,8 @@ def words(items: Sequence[str]) -> str:
 
 def command(argv: Sequence[str]) -> str:
     """Write a command line for ExecStart=. There ``$`` begins a variable, except in the program's own path."""
+    if set(argv[0]) & set("\"'\\"):
+        raise UsageError(f"systemd runs no program of the name {argv[0]!r}; put it where no quote or backslash is")
     program, *rest = (_quoted(item) for item in argv)
     return " ".join([program, *(item.replace("$", "$$") for item in rest)])
 

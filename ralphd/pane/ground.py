@@ -64,13 +64,12 @@ class Ground:
         except OSError:
             return time.time_ns() - int(TICKS_S * 1e9)
 
-    def changed_since(self, stamp_ns: int, *, seconds: float) -> bool | None:
-        """Tell whether a session of so many seconds, begun after ``stamp_ns``, changed a file.
+    def changed_since(self, stamp_ns: int) -> bool | None:
+        """Tell whether a session begun at ``stamp_ns`` changed a file.
 
-        File times move in ticks of a few milliseconds, so a session that is shorter gets the benefit of the doubt.
+        File times move in ticks of a few milliseconds; what changed within the first one counts.
         """
-        doubt_ns = 1 if seconds < TICKS_S else 0
-        return worktree.changed_since(self.place.worktree, stamp_ns - doubt_ns)
+        return worktree.changed_since(self.place.worktree, stamp_ns)
 
     def commits_in_words(self, before: str, later: str) -> str:
         """Return what a person wants to know of a session: ``3 commits``."""

@@ -232,7 +232,7 @@ class Loop:
         running.tally.add(attempt)
         running.head_now = self._ground.head()
         moved = running.head_now != before
-        changed = None if moved else self._ground.changed_since(stamp, seconds=attempt.seconds)
+        changed = None if moved else self._ground.changed_since(stamp)
         facts = attempt.facts(cli, end, head_moved=moved, files_changed=changed)
         facts, running.worked = replace(facts, worked_before=running.worked), running.worked or moved or changed is True
         return facts, moved

@@ -73,7 +73,7 @@ def look(place: Place, now_s: float) -> WorktreeFacts:
 
 
 def changed_since(worktree: str, when_ns: int, limit: int = 20_000) -> bool | None:
-    """Say whether any file or folder changed after ``when_ns`` (`stamp_ns`); None when more than ``limit`` are there.
+    """Say whether a file or folder changed at ``when_ns`` (`stamp_ns`) or later; None: more than ``limit`` are there.
 
     Goes by the inode's change time, which no program can set back. ``.git`` doesn't count; no link is followed.
     """
@@ -82,7 +82,7 @@ def changed_since(worktree: str, when_ns: int, limit: int = 20_000) -> bool | No
     while waiting:
         folder = waiting.pop()
         try:
-            if os.lstat(folder).st_ctime_ns > when_ns:
+            if os.lstat(folder).st_ctime_ns >= when_ns:
                 return True
             with os.scandir(folder) as entries:
                 for entry in entries:
@@ -93,7 +93,7 @@ def changed_since(worktree: str, when_ns: int, limit: int = 20_000) -> bool | No
                         return None
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    elif entry.stat(follow_symlinks=False).st_ctime_ns > when_ns:
+                    elif entry.stat(follow_symlinks=False).st_ctime_ns >= when_ns:
                         return True
         except OSError:  # it went while we looked
             return True

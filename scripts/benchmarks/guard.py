@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from statistics import median
 
 from benchmarks.night import PYTHON, ground, until, write
@@ -11,6 +12,7 @@ from benchmarks.table import Row
 GOAL_COST_MS, GOAL_OVERSHOOT, GOAL_LATE_S = 5.0, 10.0, 1.0
 LIMIT_S, LIMIT_BYTES = 5, 1 << 30
 CALLS = 30  # of a round
+KILLED_FOR_MEMORY = 137  # the guard's exit status
 
 SETTINGS = f"""\
 [limits]
@@ -82,7 +84,7 @@ def measure(runs: int = 3) -> list[Row]:
         until(lambda: len(place.lines("results")) >= runs, "the agent's calls", every_s=0.2)
         rounds = [json.loads(line) for line in place.lines("results")]
     by = "a cgroup" if rounds[0]["cgroup"] else "the runner's watch"
-    return [*_cost(rounds), _overshoot(rounds, by), _lateness(rounds)]
+    return [*_cost(rounds), *_overshoot(rounds, by), _lateness(rounds)]
 
 
 def _cost(rounds: list[dict]) -> list[Row]:
@@ -101,13 +103,18 @@ def _medians_ms(rounds: list[dict], kind: str, which: int) -> list[float]:
     return [1000 * median(call[which] for call in one[kind]) for one in rounds]
 
 
-def _overshoot(rounds: list[dict], by: str) -> Row:
-    over = tuple(100 * (one["peak"] / LIMIT_BYTES - 1) for one in rounds)
-    peak = median(one["peak"] for one in rounds) / (1 << 20)
-    return Row(
-        what=f"peak at a limit of 1 GiB, killed by {by}", unit="MiB", ours=peak, judged=over, judged_as="over by %",
-        goal=GOAL_OVERSHOOT,
-    )  # fmt: skip
+def _overshoot(rounds: list[dict], by: str) -> list[Row]:
+    peaks = [one["peak"] for one in rounds if one["memory_code"] == KILLED_FOR_MEMORY]
+    if not peaks:
+        print(f"no overshoot: nothing got as far as 1 GiB within {LIMIT_S} s on this busy machine", file=sys.stderr)
+        return []
+    over = tuple(100 * (peak / LIMIT_BYTES - 1) for peak in peaks)
+    return [
+        Row(
+            what=f"peak at a limit of 1 GiB, killed by {by}", unit="MiB", ours=median(peaks) / (1 << 20), judged=over,
+            judged_as="over by %", goal=GOAL_OVERSHOOT,
+        )
+    ]  # fmt: skip
 
 
 def _lateness(rounds: list[dict]) -> Row:

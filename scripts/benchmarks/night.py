@@ -206,3 +206,8 @@ def private_bytes(pid: int) -> int:
 
 def machine() -> str:
     return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
+
+
+def busy() -> bool:
+    """Say whether, over the last minute, more wanted to run than there are cores."""
+    return os.getloadavg()[0] > (os.cpu_count() or 1)

@@ -10,6 +10,7 @@ from statistics import median, quantiles
 class Row:
     """One figure. ``ours`` and ``bare`` are medians in ``unit``; ``judged`` holds a value for each round, and ``goal``
     is about these: ``judged_as`` says what they are (a difference, a ratio, the figure itself). No goal: for insight.
+    ``busy``: others had the machine's cores meanwhile, so a goal that was missed proves nothing unless it is of memory.
     """
 
     what: str
@@ -20,6 +21,7 @@ class Row:
     judged_as: str = ""
     goal: float | None = None
     at_least: bool = False
+    busy: bool = False
 
     @property
     def verdict(self) -> str:
@@ -28,7 +30,9 @@ class Row:
             return ""
         low, high = middle_half(self.judged)
         kept = [value >= self.goal if self.at_least else value <= self.goal for value in (low, high)]
-        return "reached" if all(kept) else "noisy" if any(kept) else "missed"
+        if all(kept):
+            return "reached"
+        return "noisy" if any(kept) or (self.busy and self.unit != "MiB") else "missed"
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -40,6 +44,7 @@ class Row:
             "judged": list(self.judged),
             "goal": self.goal,
             "at_least": self.at_least,
+            "busy": self.busy,
             "verdict": self.verdict,
         }
 

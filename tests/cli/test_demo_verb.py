@@ -20,7 +20,7 @@ class Demo:
     def __init__(self, root: Path, *args: str) -> None:
         self.root, self.out = root, root / "out"
         env = {name: value for name, value in os.environ.items() if not name.startswith(NAMES_OF_OURS)}
-        argv = [sys.executable, "-m", "ralphd", "demo", *args]
+        argv = [sys.executable, "-P", "-m", "ralphd", "demo", *args]
         with open(self.out, "wb") as out:
             self.process = subprocess.Popen(
                 argv,
@@ -105,7 +105,7 @@ def test_a_demo_without_tmux_says_so(tmp_path):
             subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout.strip()
         )
     env = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    argv = [sys.executable, "-m", "ralphd", "demo"]
+    argv = [sys.executable, "-P", "-m", "ralphd", "demo"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done
     assert not list(tmp_path.glob("ralphd-demo-*"))

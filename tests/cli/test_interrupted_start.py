@@ -39,7 +39,7 @@ def test_an_interrupted_take_up_leaves_the_night_as_it_was(night):
 
 def test_an_interrupted_demo_leaves_nothing_running(night):
     show = subprocess.Popen(
-        [sys.executable, "-m", "ralphd", "demo", "--seconds", "60"],
+        [sys.executable, "-P", "-m", "ralphd", "demo", "--seconds", "60"],
         env={**night.env, "TMPDIR": str(night.root)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

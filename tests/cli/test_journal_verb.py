@@ -187,3 +187,10 @@ def test_json_is_ascii(told):
     text = told.good("journal", "outcomes", "--json")
     assert text.isascii()
     assert HOSTILE in json.loads(text.splitlines()[-1])["evidence"][0]["what"]
+
+
+def test_where_nothing_of_a_sort_is_recorded_that_is_said(told):
+    """On stderr: what is piped on stays empty."""
+    done = told.ralphd("journal", "verdicts", "--loop", "loop-2")
+    assert done.stdout == ""
+    assert f"no verdicts of loop-2 in night {NIGHT} are recorded" in done.stderr

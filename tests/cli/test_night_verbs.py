@@ -135,7 +135,7 @@ def test_attach_lists_the_panes_and_looks_into_one(night):
     pid, terminal = pty.fork()
     if not pid:
         os.chdir(night.repo)
-        os.execve(sys.executable, [sys.executable, "-m", "ralphd", "attach"], {**night.env, "TERM": "xterm"})
+        os.execve(sys.executable, [sys.executable, "-P", "-m", "ralphd", "attach"], {**night.env, "TERM": "xterm"})
     try:
         seen = Seen(terminal)
         seen.wait_for(b"which one")

@@ -226,8 +226,10 @@ def test_classify_knows_what_it_does_not_know(bare):
     """An unknown is null; how it ended matters, and comes from who asks."""
     log = bare.root / "a.log"
     log.write_text("hello\n")
-    told = json.loads(bare.good("classify", str(log), "--cli", "command", "--json"))
+    done = bare.ralphd("classify", str(log), "--cli", "command", "--json")
+    told = json.loads(done.stdout)
     assert (told["kind"], told["tokens_in"]) == ("agent.unknown", None)
+    assert "add --exit N or --signal N" in done.stderr
     told = json.loads(bare.good("classify", str(log), "--cli", "command", "--signal", "9", "--json"))
     assert told["kind"] == "agent.signalled"
     (bare.root / "err").write_text("error: unknown option '--nope'\n")

@@ -43,7 +43,7 @@ def test_the_turn_is_measured_against_a_bare_loop_and_nothing_is_left(tmp_path) 
         assert 0 < row["bare"] < math.inf
         assert 0 < row["ours"] < math.inf
         assert math.isclose(row["judged"][0], row["ours"] - row["bare"])
-        assert row["verdict"] in {"reached", "missed"}
+        assert row["verdict"] in {"reached", "missed", "noisy"}
     assert p99["ours"] >= middle["ours"]
     assert cpu["ours"] > 0
     assert not any(tmp_path.iterdir())
@@ -65,6 +65,16 @@ def test_rounds_that_disagree_are_called_noisy() -> None:
     assert verdict(4.0, 4.0, 4.0, 4.0, 90.0) == "reached"
     assert verdict(96.0, 97.0, at_least=True) == "reached"
     assert verdict(4.0, 4.5, at_least=True) == "missed"
+
+
+def test_a_busy_machine_proves_no_time_missed_but_memory() -> None:
+    def verdict(unit: str, *, busy: bool, judged: float = 9.0) -> str:
+        return table().Row(what="", unit=unit, ours=0.0, judged=(judged,), goal=5.0, busy=busy).verdict
+
+    assert verdict("ms", busy=True) == "noisy"
+    assert verdict("ms", busy=False) == "missed"
+    assert verdict("MiB", busy=True) == "missed"
+    assert verdict("ms", busy=True, judged=4.0) == "reached"
 
 
 def test_a_table_stands_its_figures_side_by_side() -> None:

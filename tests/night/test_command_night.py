@@ -505,6 +505,45 @@ def test_what_opens_doors_is_shown_to_nobody(box: NightBox) -> None:
         assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
 
 
+def test_a_stop_ends_the_night_though_the_daemon_dies_over_it(box: NightBox) -> None:
+    """Its last commits are judged and its results brought over all the same."""
+    configure(box, COUNT, verifier=f"[ ! -e n ] || sleep 2; {VERIFIER}")
+    box.start("--width", "1")
+    box.wait_for(records.TrajectoryEnded, 2)
+    stopping = subprocess.Popen(
+        [sys.executable, "-P", "-m", "ralphd", "stop"], cwd=box.repo, env=box.env, stderr=subprocess.PIPE
+    )
+    box.wait_for(records.RunnerStopped, 1)
+    os.kill(box.daemon_pid(), signal.SIGKILL)
+    stopping.communicate()
+    assert stopping.returncode == 0
+    box.assert_nothing_left()
+    report = box.report()
+    is_true(report, box.repo, box.root)
+    assert (len(box.nights()), report["night"]["why_ended"]) == (1, "stopped")
+
+
+@pytest.mark.slow
+def test_nights_from_two_state_folders_lose_no_result(box: NightBox, tmp_path: Path) -> None:
+    """Both are the first of their day; a third one begins when the results of those are there already."""
+    configure(box, COUNT.replace("for $RALPHD_LOOP", "for $RALPHD_NONCE"))
+    found = []
+    for name in ("second", "third"):
+        (tmp_path / name).mkdir()
+    with night_box(tmp_path / "second", box.repo) as second, night_box(tmp_path / "third", box.repo) as third:
+        for one in (box, second):
+            one.start("--width", "1")
+            one.wait_until(lambda one=one: one.loops()["loop-1"]["best_score"], "it has a result")
+        assert box.nights() == second.nights()
+        for one in (box, second):
+            one.stop()
+            found += [loop["best_commit"] for loop in one.report()["loops"]]
+        third.start("--width", "1")
+        assert third.nights() != box.nights()
+    for best in found:
+        assert git(box.repo, "for-each-ref", "--contains", best, "refs/ralphd/"), best
+
+
 def test_one_night_serves_two_repositories(box: NightBox) -> None:
     other = repository(box.root / "other")
     (other / "PROMPT.md").write_text("Count here, too.\n")

@@ -27,7 +27,7 @@ PARTS = {
 write(b'{"type": "return", "id": "1", "text": "' + b"x" * (5 << 20) + b'"}\\n')
 """,
     "glued objects": """
-write(b'{"type": "usage", "input": 1}{"type": "usage", "input": 2}{"type": "text", "text": "glued"}\\n')
+write(b'{"type": "usage", "input": 1}{"type": "usage", "input": 2} {"type": "text", "text": "glued"}')
 """,
     "pieces of an object, one at a time": """
 for byte in b'{"type": "text", "text": "\\xe7\\x8c\\xab in pieces"}\\n':

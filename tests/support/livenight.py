@@ -81,6 +81,8 @@ class LiveNight:
         git(self.repo, "init", "-q", "-b", "main")
         (self.repo / "n").write_text("0\n")
         (self.repo / "PROMPT.md").write_text("Count on.\n")
+        # A module of the repository must never be imported in the place of one of ours.
+        (self.repo / "click.py").write_text("raise SystemExit('imported from the repository')\n")
         self.toml = self.repo / "ralphd.toml"
         self.toml.write_text(toml.replace("{program}", str(self.agent)))
         self.base = commit(self.repo, "nothing counted yet")
@@ -91,11 +93,11 @@ class LiveNight:
         self, *args: str, cwd: Path | None = None, env: dict[str, str] | None = None, **more
     ) -> subprocess.CompletedProcess[str]:
         more = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 120, **more}
-        argv = [sys.executable, "-m", "ralphd", *args]
+        argv = [sys.executable, "-P", "-m", "ralphd", *args]
         return subprocess.run(argv, cwd=cwd or self.repo, env={**self.env, **(env or {})}, check=False, **more)
 
     def popen(self, *args: str, **more) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-m", "ralphd", *args], cwd=self.repo, env=self.env, **more)
+        return subprocess.Popen([sys.executable, "-P", "-m", "ralphd", *args], cwd=self.repo, env=self.env, **more)
 
     def good(self, *args: str, **more) -> str:
         """Run what must succeed and return what it printed."""

@@ -76,7 +76,7 @@ class NightBox:
     ) -> subprocess.CompletedProcess[str]:
         """Run a verb to its end; `code` None: any exit code will do."""
         done = subprocess.run(
-            [sys.executable, "-m", "ralphd", *arguments],
+            [sys.executable, "-P", "-m", "ralphd", *arguments],
             cwd=cwd or self.repo,
             env=self.env,
             stdin=subprocess.DEVNULL,
