@@ -45,8 +45,11 @@ class Night:
         self.advance()
 
     def advance(self) -> None:
-        """Decide on what is recorded, once the journal has everything: so an intent is never decided twice."""
-        if self.unstored:
+        """Decide on what is recorded, once the journal has everything: so an intent is never decided twice.
+
+        Not before the first look: to a new daemon every loop would seem dead.
+        """
+        if self.unstored or not self.sight.heard:
             return
         self.record(self._entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
         if not self.unstored:
