@@ -10,6 +10,7 @@ from typing import assert_never
 from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, UsageError
 from ralphd.core.outcomes import Kind
+from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
 from ralphd.daemon.requests import Desk
@@ -148,6 +149,7 @@ class Daemon:
         for line in trouble:
             self.night.world.log.warning(line)
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
+        data["next_night_at"] = iso(self.desk.facts().next_night_at)
         self.desk.say_goodbye(
             {"ok": not trouble, "code": 1 if trouble else 0, "data": data, "error": "; ".join(trouble)}
         )
