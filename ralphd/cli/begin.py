@@ -159,6 +159,7 @@ class Start:
         started = events.NightStarted(
             width=config.night.width,
             ends_at=_ends_at(config, self.environ),
+            for_s=config.night.for_s,
             version=__version__,
             config={**self.settings.remember(), "cli": config.agent.cli, "model": config.agent.model},
         )

@@ -52,6 +52,9 @@ class SystemClock:
     def monotonic(self) -> float:
         return time.monotonic()
 
+    def boottime(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
 
 def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:
     return Tmux(socket_path(place.state, environ), environ=environ)

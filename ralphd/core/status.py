@@ -106,7 +106,7 @@ def _note(loop: LoopState, now: float) -> str:
 
 def _fleet(state: NightState, rows: list[dict[str, object]], verifying: int, now: float) -> dict[str, object]:
     states = [row["state"] for row in rows]
-    hours = ((state.ended_at or now) - state.started_at) / 3600
+    hours = max(0.0, (state.ended_at or now) - state.started_at - state.jumped_s) / 3600
     submissions = sum(task.submissions for task in state.tasks.values())
     return {
         "running": states.count("running"),
