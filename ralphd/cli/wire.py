@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TextIO, cast
 
 import structlog
@@ -39,6 +40,7 @@ from ralphd.edges.loopfolder import LoopFolders
 from ralphd.edges.panes import TmuxPanes
 from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
+from ralphd.edges.schedule import calendar, local_zone
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
 
@@ -51,6 +53,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def boottime(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:
@@ -122,6 +127,14 @@ class Frame:
     environ: Mapping[str, str]
 
 
+def next_due(schedule: str, environ: Mapping[str, str]) -> float | None:
+    """Tell when a schedule has its next night, in epoch seconds; None when there is no schedule."""
+    if not schedule:
+        return None
+    due = calendar(schedule, local_zone(environ)).next_after(datetime.now(UTC))
+    return due.timestamp() if due else None
+
+
 def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     """Wire a daemon for one night."""
     place, state, environ = frame.place, frame.state, frame.environ
@@ -169,7 +182,14 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
 
     def facts() -> DaemonFacts:
         troubles = tuple(daemon.troubles.values())
-        return DaemonFacts(pid=os.getpid(), version=__version__, started_at=started_at, trouble=troubles)
+        next_night_at = next_due(world.config.night.schedule, environ)
+        return DaemonFacts(
+            pid=os.getpid(),
+            version=__version__,
+            started_at=started_at,
+            trouble=troubles,
+            next_night_at=next_night_at,
+        )
 
     desk = Desk(night=night, facts=facts)
     daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks)

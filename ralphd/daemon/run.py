@@ -9,8 +9,11 @@ from typing import assert_never
 
 from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, UsageError
+from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind
+from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
+from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
 from ralphd.daemon.pressure import Pressures
 from ralphd.daemon.requests import Desk
@@ -158,10 +161,15 @@ class Daemon:
     def _tell_ready(self) -> None:
         if self.is_ready:
             return
-        alive, loops = sum(self.night.sight.alive.values()), len(self.night.state.loops)
-        if alive == loops or self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S:
+        loops, seen = self.night.state.loops, self.night.sight.alive
+        alive, awaited = sum(seen.values()), [name for name, loop in loops.items() if loop.want is Want.RUNNING]
+        late = self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S
+        if self.night.state.ending:
             self.is_ready = True
-            self.hooks.ready(f"{alive} of {loops} loops run", alive > 0 or loops == 0)
+            self.hooks.ready(f"it was ending, and is brought to its end; {alive} of {len(loops)} loops still run", True)
+        elif late or all(seen.get(name, False) for name in awaited):
+            self.is_ready = True
+            self.hooks.ready(f"{alive} of {len(loops)} loops run", alive > 0 or not awaited)
 
     def _leave(self, why: str) -> None:
         alive = sum(self.night.sight.alive.values())
@@ -176,9 +184,11 @@ class Daemon:
             "" if self.night.finish(ended(self.night)) else "the journal can't be written: the night's end is not in it"
         )
         trouble = tuple(line for line in (*trouble, late, self._report()) if line)
+        hit("reported")
         for line in trouble:
             self.night.world.log.warning(line)
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
+        data["next_night_at"] = iso(self.desk.facts().next_night_at)
         self.desk.say_goodbye(
             {"ok": not trouble, "code": 1 if trouble else 0, "data": data, "error": "; ".join(trouble)}
         )
