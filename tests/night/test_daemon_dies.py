@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
+import shutil
 import signal
 import sqlite3
 import time
@@ -284,6 +286,37 @@ def test_a_daemon_asked_to_go_again_and_again_signals_no_agent(box: NightBox) ->
         print(f"gone after {time.monotonic() - began:.1f} s")
         box.start()
     assert box.runners() == runners
+    box.stop()
+    must_hold_at_the_end(box)
+    assert {e.body.outcome.kind.value for e in box.journal(records.TrajectoryEnded)} <= ENDS_WELL
+
+
+# ------------------------------------------------------------------ another version of it
+
+
+@pytest.mark.slow
+def test_loops_of_an_older_version_are_adopted_by_a_newer_one(box: NightBox) -> None:
+    """The runners go on with the code that they were started with, whatever the daemon runs now."""
+    older = box.root / "older"
+    newer = Path(failpoints.__file__).parents[2]
+    for name in ("ralphd", "prompts", "migrations"):
+        shutil.copytree(newer / name, older / name, ignore=shutil.ignore_patterns("__pycache__"))
+    init = older / "ralphd" / "__init__.py"
+    init.write_text(re.sub(r'__version__ = ".*"', '__version__ = "0.0.1"', init.read_text()))
+    box.env["PYTHONPATH"] = str(older)
+    box.start("--width", "2")
+    box.wait_for(records.TrajectoryEnded, 2)
+    assert box.status()["daemon"]["version"] == "0.0.1"
+    runners = box.runners()
+    os.kill(box.daemon_pid(), signal.SIGTERM)
+    box.wait_until(lambda: not box.owned(), "the older daemon has gone", 30)
+    del box.env["PYTHONPATH"]
+    box.start()
+    before = len(box.journal(records.TrajectoryEnded))
+    box.wait_for(records.TrajectoryEnded, before + 4)
+    assert box.status()["daemon"]["version"] != "0.0.1"
+    assert box.runners() == runners
+    assert {entry.body.version for entry in box.journal(records.RunnerStarted)} == {"0.0.1"}
     box.stop()
     must_hold_at_the_end(box)
     assert {e.body.outcome.kind.value for e in box.journal(records.TrajectoryEnded)} <= ENDS_WELL
