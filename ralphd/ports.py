@@ -99,7 +99,7 @@ class Folders(Protocol):
         """Write the loop's assignment, and the preamble's text to the path it names."""
 
     def order(self, folder: str, order: Order) -> None:
-        """Write the order and ring the runner's bell."""
+        """Write the order and ring the runner's bell; an older order never takes the place of a newer one."""
 
     def note(self, folder: str, name: str, text: str) -> None:
         """Leave a note for the next session's prompt. The same name twice is one note."""

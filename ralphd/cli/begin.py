@@ -15,13 +15,14 @@ from ralphd.cli import preflight, settings, shipped
 from ralphd.cli.place import Place
 from ralphd.cli.settings import Settings
 from ralphd.cli.wire import Frame, open_journal, remembered, tmux
-from ralphd.core import events, nights, plan, times
+from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import NightState
+from ralphd.daemon.failpoints import hit
 from ralphd.edges.checkout import delivered_nights, describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
@@ -43,9 +44,7 @@ class Begun:
     def over(self) -> bool:
         """Whether it only has to be closed: it was ending, has reached its goal, or its time has passed."""
         state = self.frame.state
-        reached = bool(state.tasks) and all(task.done for task in state.tasks.values())
-        passed = state.ends_at is not None and state.ends_at <= time.time()
-        return self.adopted and (state.ending or reached or passed)
+        return self.adopted and (state.ending or bool(policy.over(state, time.time())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +102,9 @@ class Start:
             night = self._next_id(config, asked)
             folder = self.place.night(night)
             tasks = self._tasks(asked, folder)
+            hit("night_cloned")
             journal.append(self._entries(config, tasks, night))
+            hit("night_written")
         except BaseException:
             journal.close()
             if folder:

@@ -191,7 +191,7 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
     night = begun.frame.state.id
     heart.adopted = begun.adopted and _has_run(begun.frame.state)
     hooks = Hooks(
-        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted),
+        ready=lambda text, runs: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted, runs=runs),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
         ticked=heart.beat,
@@ -221,8 +221,11 @@ def _has_run(state: NightState) -> bool:
     return bool(state.intents) or any(loop.started for loop in state.loops.values())
 
 
-def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool) -> None:
-    word.ready(text, adopted=adopted)
+def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool, runs: bool) -> None:
+    if runs:
+        word.ready(text, adopted=adopted)
+    else:
+        word.error(f"{text} yet; they are tried again: `ralphd status` and `ralphd doctor` say more", 1)
     heart.ready()
 
 

@@ -65,12 +65,17 @@ def decide(state: NightState, present: Present) -> tuple[Decision, ...]:
 
 
 def _end(state: NightState, present: Present) -> Iterator[Decision]:
-    if state.ending:
-        return
-    if state.ends_at is not None and present.now >= state.ends_at:
-        yield Decision(action=actions.EndNight(), why="the night's time is up")
-    elif state.tasks and all(task.done for task in state.tasks.values()):
-        yield Decision(action=actions.EndNight(), why="every task has reached its goal")
+    if not state.ending and (why := over(state, present.now)):
+        yield Decision(action=actions.EndNight(), why=why)
+
+
+def over(state: NightState, now: float) -> str:
+    """Say why a night has to end by itself; empty while it has not."""
+    if state.ends_at is not None and now >= state.ends_at:
+        return "the night's time is up"
+    if state.tasks and all(task.done for task in state.tasks.values()):
+        return "every task has reached its goal"
+    return ""
 
 
 def _stop_all(state: NightState, _present: Present) -> Iterator[Decision]:
@@ -110,15 +115,22 @@ def _hold_credential(state: NightState, _present: Present) -> Iterator[Decision]
 
 
 def _keep_running(state: NightState, present: Present) -> Iterator[Decision]:
-    if state.ending:
+    if state.ending or over(state, present.now):
         return
     for loop in _wanted(state):
         seen = present.loops[loop.loop.id]
-        if seen.alive or _window_closed(loop, seen):
+        if seen.alive or _window_closed(loop, seen) or _held_up(loop, present):
             continue
         if present.now >= seen.spawned_at + _spawn_wait_s(seen.spawns):
             why = "its runner is gone" if loop.started else "the night starts"
             yield Decision(action=actions.SpawnRunner(loop=loop.loop.id), why=why)
+
+
+def _held_up(loop: LoopState, present: Present) -> bool:
+    """Tell whether the loop is just being paused or stopped: the newest order wins, and a spawn brings one along."""
+    name = loop.loop.id
+    orders = (actions.Pause(loop=name), actions.StopLoop(loop=name))
+    return any(actions.key(order) in present.in_flight for order in orders)
 
 
 def _spawn_wait_s(spawns: int) -> float:

@@ -101,6 +101,7 @@ class NightState:
     tasks: dict[str, TaskState] = field(default_factory=dict)
     loops: dict[str, LoopState] = field(default_factory=dict)
     intents: dict[int, events.ActionIntended] = field(default_factory=dict)
+    restarts: dict[int, int] = field(default_factory=dict)  # open intents to restart: the generation each begins
     ending: bool = False
     skip_verification: bool = False
     last_id: int = 0
@@ -151,10 +152,13 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             state.loops[added.id] = LoopState(loop=added)
         case events.ActionIntended() as intended:
             state.intents[entry.id] = intended
+            if intended.type == actions.RestartLoop.__name__:
+                state.restarts[entry.id] = entry.generation + 1
         case events.ActionSettled(intent=intent, result=result):
             intended_then = state.intents.pop(intent, None)
+            generation = state.restarts.pop(intent, 0)
             if intended_then is not None and result == "done":
-                _apply_action(state, intended_then)
+                _apply_action(state, intended_then, generation)
         case events.VerdictGiven(verdict=verdict, submission=submission):
             _apply_verdict(state, loop, verdict, submission=submission)
         case events.ClaimSettled(outcome=outcome) if loop is not None:
@@ -199,7 +203,7 @@ def _runner_gone(loop: LoopState) -> None:
     loop.usage_now = records.Usage()
 
 
-def _apply_action(state: NightState, intended: events.ActionIntended) -> None:
+def _apply_action(state: NightState, intended: events.ActionIntended, generation: int) -> None:
     action = events.action_from_json(intended.type, intended.args)
     match action:
         case actions.Pause(loop=name) | actions.Resume(loop=name) | actions.StopLoop(loop=name):
@@ -212,11 +216,12 @@ def _apply_action(state: NightState, intended: events.ActionIntended) -> None:
             loop.note = "" if loop.want is Want.RUNNING else intended.why
         case actions.RestartLoop(loop=name, reset_to=reset_to):
             loop = state.loops[name]
-            loop.generation += 1
-            loop.reset_to = reset_to
             loop.want, loop.wanted_by, loop.note = Want.RUNNING, intended.by, ""
-            loop.claim = None
-            loop.held_kind = loop.held_why = loop.left = ""
+            loop.left = ""
+            if loop.generation < generation:  # else its runner was quicker, and has begun it already
+                loop.generation, loop.reset_to = generation, reset_to
+                loop.claim = None
+                loop.held_kind = loop.held_why = ""
         case actions.EndNight(now=now):
             state.ending, state.skip_verification = True, now
         case actions.Tell(loop=name):

@@ -16,8 +16,9 @@ from ralphd.core.policy import Present
 from ralphd.core.records import Repaired
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
+from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Inbox, Settled, Stored
-from ralphd.daemon.observe import Sight, observe
+from ralphd.daemon.observe import Sight, hear, look
 from ralphd.daemon.world import World
 
 # A full or locked disk is retried by the writer; a person who stops a night is not kept longer than this.
@@ -40,7 +41,13 @@ class Night:
 
     def tick(self) -> None:
         self.heed_clocks()
-        self.record([entry for entry in observe(self.world, self.state, self.sight) if not self._known_gap(entry)])
+        news = [entry for entry in hear(self.world, self.state, self.sight) if not self._known_gap(entry)]
+        if news:
+            hit("records_heard")
+        self.record(news)  # before anything else can fail: a record is read once
+        if news:
+            hit("records_submitted")
+        look(self.world, self.state, self.sight, urgent=bool(news))
         self.advance()
 
     def advance(self) -> None:
@@ -60,7 +67,7 @@ class Night:
             return
         change = clocks.compare(before, self.read)
         for loop, at in self.sight.spawned_at.items():
-            self.sight.spawned_at[loop] = at + change.jumped_s + change.lost_s
+            self.sight.spawned_at[loop] = at + change.jumped_s + change.slept_s
         for outcome in change.outcomes:
             if outcome.kind is Kind.SUSPENDED:
                 self.gaps = [*self.gaps[1 - GAPS_KEPT :], Gap(at=clock.now(), seconds=clocks.seconds_of(outcome))]
@@ -86,11 +93,16 @@ class Night:
         )
 
     def intend(self, decisions: Iterable[Decision]) -> None:
-        self.record(self._intent(decision) for decision in decisions)
+        intents = [self._intent(decision) for decision in decisions]
+        if intents:
+            hit("intent_decided")
+            self.record(intents)
+            hit("intent_submitted")
 
     def stored(self, message: Stored) -> None:
         """Fold what the journal has, then carry out the intents among it."""
         self.unstored -= message.submitted
+        _pass_by(message.entries)
         intended = []
         for entry in message.entries:
             self.state.apply(entry)
@@ -108,7 +120,9 @@ class Night:
         loop = str(intended.args.get("loop", "")) if intended else ""
         if intended and intended.type == actions.SpawnRunner.__name__ and message.result == "done":
             self.sight.silent.add(loop)
+        hit("settling")
         self.record([*bodies, self._entry(loop, end)])
+        hit("settled_submitted")
 
     def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
         """Record a verdict, its trouble if any, and the end of its intent, in one commit."""
@@ -116,12 +130,14 @@ class Night:
         if self.state.skip_verification and verdict.kind is Kind.VERIFY_FAILED:
             self.settled(Settled(intent=intent, result="superseded", detail="the night ends now"))
             return
+        hit("judged")
         where = (candidate.loop, candidate.generation, candidate.trajectory)
         given = events.VerdictGiven(verdict=verdict, submission=self._submission(candidate, verdict))
         bodies: list[events.Body] = [given]
         if verdict.kind is not None:
             bodies.append(events.OutcomeNoted(outcome=_trouble(verdict)))
         self.settled(Settled(intent=intent, result="done", bodies=tuple((*where, body) for body in bodies)))
+        hit("verdict_submitted")
         self.doer.queue.pump(self.state)
 
     def _submission(self, candidate: Candidate, verdict: Verdict) -> bool:
@@ -181,8 +197,10 @@ class Night:
             done.set()
 
         self.world.journal.submit([self._entry("", end)], then=take)
+        hit("end_submitted")
         if not done.wait(JOURNAL_PATIENCE_S):
             return False
+        hit("end_stored")
         for entry in stored:
             self.state.apply(entry)
         return True
@@ -191,6 +209,20 @@ class Night:
         """Record a typed end that nobody else reports."""
         outcome = Outcome(kind=kind, evidence=(Evidence(what=what[:500]),))
         self.record([self._entry(loop, events.OutcomeNoted(outcome=outcome))])
+
+
+# What is passed when the journal has such an entry. Everything else that it stores is a record of a runner.
+STORED = {
+    events.ActionIntended: "intent_stored",
+    events.ActionSettled: "settled_stored",
+    events.VerdictGiven: "verdict_stored",
+}
+
+
+def _pass_by(entries: tuple[Entry, ...]) -> None:
+    for entry in entries:
+        if entry.seq or type(entry.body) in STORED:
+            hit("records_stored" if entry.seq else STORED[type(entry.body)])
 
 
 def _trouble(verdict: Verdict) -> Outcome:

@@ -374,6 +374,18 @@ def test_a_new_daemon_folds_the_same_night_and_adopts_its_loops() -> None:
     assert story.loop_state("l1").best_score == 1.0
 
 
+def test_a_new_daemon_waits_for_no_loop_that_shall_not_run() -> None:
+    story = Story(loops=2)
+    story.begin()
+    story.ask("pause", loops=["l2"])
+    story.step()
+    story.folders.living.discard("/f/l2")
+    story.start_daemon()
+    story.ready.clear()
+    story.step()
+    assert story.ready == ["1 of 2 loops run"]
+
+
 def test_records_told_twice_are_recorded_once() -> None:
     story = Story(loops=1)
     story.begin()

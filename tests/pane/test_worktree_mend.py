@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from support.repositories import commit, git, head, night_of, repository
+from support.repositories import commit, git, head, linked, night_of, repository
 
 from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind
+from ralphd.edges.night_repository import NightRepository
 from ralphd.pane.mend import Mended, mend, reset_clean
 from ralphd.pane.worktree import Place, look, prepare
 
@@ -370,3 +371,42 @@ def test_no_repair_takes_away_what_git_cannot_save(place: Place, tip: str, tree:
     assert (aside / "src" / "a.py").read_text() == "unsaved"
     assert head(tree) == tip
     assert git(tree, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("how", ["forward", "back", "away", "push"])
+def test_a_branch_moved_from_elsewhere_goes_back_and_no_file_is_touched(
+    place: Place, tip: str, tree: Path, tmp_path: Path, how: str
+) -> None:
+    (tree / "work").write_text("unsaved")
+    night, other = NightRepository(str(Path(place.git_dir).parent)), tmp_path / "two"
+    linked(night, other, "two", tip)
+    (other / "theirs").write_text("theirs")
+    theirs = {"back": f"{tip}~1", "away": git(other, "commit-tree", "-m", "x", f"{tip}^{{tree}}")}.get(how) or commit(
+        other, "theirs"
+    )
+    moved = git(other, "rev-parse", theirs)
+    if how == "push":
+        refused = git(other, "push", "-q", "-f", ".", f"{moved}:refs/heads/{BRANCH}", check=False)
+        assert (refused, git(tree, "rev-parse", BRANCH)) == ("", tip)  # git itself guards what is checked out
+        git(other, "config", "receive.denyCurrentBranch", "ignore")
+        git(other, "push", "-q", "-f", ".", f"{moved}:refs/heads/{BRANCH}")
+    else:
+        git(other, "update-ref", f"refs/heads/{BRANCH}", moved)
+    (step,) = mended(place, tip)
+    assert step.kind is Kind.FOREIGN_CHANGE
+    assert git(tree, "rev-parse", BRANCH) == tip
+    assert git(tree, "status", "--porcelain=v1") == " M work"
+    assert (step.rescue == "") == (how == "back")  # an older commit of the same branch needs no saving
+    if step.rescue:
+        assert git(place.git_dir, "rev-parse", step.rescue) == moved
+
+
+@pytest.mark.parametrize("logs", ["true", "false"])
+def test_a_loops_own_moves_are_its_own_whatever_logs_are_set_to(place: Place, tip: str, tree: Path, logs: str) -> None:
+    git(Path(place.git_dir), "config", "core.logAllRefUpdates", logs)
+    (tree / "more").write_text("more")
+    done = commit(tree, "more")
+    assert mended(place, tip) == ()
+    git(tree, "update-ref", f"refs/heads/{BRANCH}", tip)
+    git(tree, "update-ref", f"refs/heads/{BRANCH}", done)
+    assert mended(place, tip) == ()
