@@ -243,7 +243,7 @@ def _watch(begun: Begun, parts: Parts) -> Watch:
     paths = [begun.settings.path]
     for task in begun.frame.state.tasks.values():
         git_dir = os.path.join(task.task.night_repository, "repo.git")
-        paths += [os.path.join(git_dir, name) for name in ("config", "hooks", "info")]
+        paths += [os.path.join(git_dir, name) for name in ("config", "config.worktree", "hooks", "info")]
     return Watch(paths, lambda path: parts.inbox.put(Changed(path=path)))
 
 

@@ -30,6 +30,7 @@ class Sight:
     servers: dict[str, str] = field(default_factory=dict)  # the tmux server that each loop came up in
     server: str = ""
     refused: int = 0
+    heard: bool = False  # at least once: before, who lives is not known
 
     def now(self, loop: str) -> LoopNow:
         return LoopNow(
@@ -59,6 +60,7 @@ def hear(world: World, state: NightState, sight: Sight) -> list[Entry]:
             sight.spawns[loop.loop.id] = 0
         if genuine:
             sight.silent.discard(loop.loop.id)
+    sight.heard = True
     return news
 
 

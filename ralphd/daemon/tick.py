@@ -41,19 +41,23 @@ class Night:
 
     def tick(self) -> None:
         self.heed_clocks()
-        news = [entry for entry in hear(self.world, self.state, self.sight) if not self._known_gap(entry)]
+        news = hear(self.world, self.state, self.sight)
         if news:
             hit("records_heard")
-        self.record(news)  # before anything else can fail: a record is read once
+        # before anything else can fail: a record is read once
+        self.record(entry for entry in news if not self._known_gap(entry))
         if news:
             hit("records_submitted")
         look(self.world, self.state, self.sight, urgent=bool(news))
         self.advance()
 
     def advance(self) -> None:
-        """Decide on what is recorded, once the journal has everything: so an intent is never decided twice."""
+        """Decide on what is recorded, once the journal has everything: so an intent is never decided twice.
+
+        Not before the first look: to a new daemon every loop would seem dead.
+        """
         self.heed_clocks()
-        if self.unstored:
+        if self.unstored or not self.sight.heard:
             return
         self.record(self._entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
         if not self.unstored:

@@ -136,6 +136,16 @@ def test_a_window_that_the_dead_daemon_had_just_opened_gets_its_time() -> None:
     assert len(story.intents("SpawnRunner")) == 2
 
 
+def test_a_new_daemon_decides_nothing_before_it_has_looked() -> None:
+    """Its first message may come before its first pass, and then every loop would seem dead."""
+    story = under_fire(loops=2)
+    story.crash()
+    story.drain()
+    story.must_hold()
+    assert len(story.intents("SpawnRunner")) == 2
+    assert Kind.PANE_LOST not in noted(story)
+
+
 def test_a_spawn_that_was_only_intended_is_made_up_for_at_once() -> None:
     story = UnderFire(loops=1)
     story.make_pass()

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from support.underfire import UnderFire
 
 from ralphd.core import events
@@ -31,6 +40,25 @@ class Nights(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.story = UnderFire(loops=len(LOOPS))
+
+    @initialize(up=st.sampled_from([True, True, True, False]))
+    def begins(self, up: bool) -> None:
+        if up:
+            self.all_goes_well()
+            self.all_goes_well()
+
+    @rule()
+    def all_goes_well(self) -> None:
+        """Some time in which everybody does their part."""
+        self.story.clock.pass_time(1.0)
+        self.story.make_pass()
+        self.story.drain()
+        for name in LOOPS:
+            self.story.run_up(name)
+            if name in self.story.runners:
+                self.story.obey(name)
+        self.story.make_pass()
+        self.story.drain()
 
     def going(self) -> bool:
         return not self.story.daemon.gone
@@ -85,13 +113,12 @@ class Nights(RuleBasedStateMachine):
         if name in self.story.runners:
             self.story.hang_up(name)
 
-    @rule()
-    def tmux_server_dies(self) -> None:
-        self.story.server_dies()
-
-    @rule(broken=st.sampled_from(["", "it hangs"]))
-    def tmux_breaks_or_mends(self, broken: str) -> None:
-        self.story.panes.broken = broken
+    @rule(what=st.sampled_from(["dies", "hangs", "mends", "mends"]))
+    def tmux(self, what: str) -> None:
+        if what == "dies":
+            self.story.server_dies()
+        else:
+            self.story.panes.broken = "it hangs" if what == "hangs" else ""
 
     @precondition(going)
     @rule(
@@ -107,13 +134,12 @@ class Nights(RuleBasedStateMachine):
     def person_stops(self, names: list[str]) -> None:
         self.story.wish("stop", loops=names)
 
-    @rule()
-    def journal_sticks(self) -> None:
-        self.story.journal.stuck = "disk full"
-
-    @rule()
-    def journal_goes_on(self) -> None:
-        self.story.journal.unstick()
+    @rule(stuck=st.booleans())
+    def journal(self, stuck: bool) -> None:
+        if stuck:
+            self.story.journal.stuck = "disk full"
+        else:
+            self.story.journal.unstick()
 
     @invariant()
     def holds(self) -> None:
@@ -166,4 +192,4 @@ def run(examples: int, steps: int) -> None:
 
 
 def test_a_daemon_that_dies_at_any_message_loses_and_doubles_nothing() -> None:
-    run(60, 30)
+    run(int(os.environ.get("RALPHD_TEST_EXAMPLES", "60")), 40)

@@ -116,11 +116,11 @@ def must_hold_at_the_end(box: NightBox) -> None:
     }
 
 
-def die_at(box: NightBox, failpoint: str, act: str = "kill", *arguments: str) -> None:
-    """Let a daemon come up that dies there, and wait until it has."""
-    box.env[failpoints.VARIABLE] = f"{failpoint}:{act}"
+def die_at(box: NightBox, failpoint: str, *arguments: str, verb: str = "start") -> None:
+    """Let daemons that this verb leaves behind die there."""
+    box.env[failpoints.VARIABLE] = f"{failpoint}:kill"
     try:
-        box.start(*arguments, code=None)
+        box.ralphd(verb, *arguments, code=None)
     finally:
         del box.env[failpoints.VARIABLE]
 
@@ -140,7 +140,7 @@ def kill_runner(box: NightBox, loop: str) -> None:
 def test_a_daemon_that_dies_at_any_step_loses_and_doubles_nothing(box: NightBox) -> None:
     """One night whose daemon is killed at each failpoint in turn; loop-1's runner lives through all of it but the end."""
     for failpoint in AT_START:
-        die_at(box, failpoint, "kill", "--width", "2")
+        die_at(box, failpoint, "--width", "2")
         dies(box, failpoint)
     for failpoint in AT_SPAWN:
         die_at(box, failpoint)
@@ -168,8 +168,8 @@ def test_a_daemon_that_dies_at_any_step_loses_and_doubles_nothing(box: NightBox)
     must_hold(box)
     kill_daemon(box)
     die_at(box, AT_THE_END[0])
-    box.stop(code=None)
-    for failpoint in AT_THE_END[1:]:
+    die_at(box, AT_THE_END[1], verb="stop")  # it finds its daemon dead, and closes the night with another one
+    for failpoint in AT_THE_END[2:]:
         dies(box, failpoint)
         must_hold(box)
         die_at(box, failpoint)
@@ -179,7 +179,7 @@ def test_a_daemon_that_dies_at_any_step_loses_and_doubles_nothing(box: NightBox)
     box.start("--width", "1")  # the last one is reached only where the one before was passed
     kill_daemon(box)
     die_at(box, "reported")
-    box.stop(code=None)
+    die_at(box, "reported", verb="stop")
     dies(box, "reported")
     must_hold_at_the_end(box)
 
