@@ -79,12 +79,13 @@ class Start:
     def mend(self) -> None:
         """See that a sound journal is there before anything reads it; what was lost is told and recorded."""
         config = self.settings.read()
-        mend_journal(self.place, config, lambda: open_journal(self.place, config, self.environ), self._say_and_log)
 
-    def _say_and_log(self, text: str) -> None:
-        """Tell it where it stays: who started this may never look at the terminal again."""
-        self.say(text)
-        logger(self.place.log).warning(text)
+        def say_and_log(text: str) -> None:
+            """Tell it where it stays, too: who started this may never look at the terminal again."""
+            self.say(text)
+            logger(self.place.log, redactor(config, self.environ)).warning(text)
+
+        mend_journal(self.place, config, lambda: open_journal(self.place, config, self.environ), say_and_log)
 
     def _take_up(self, row: NightRow) -> Begun:
         state, last_seq = remembered(self.place, Config(), row.id)

@@ -68,8 +68,12 @@ def open_journal(place: Place, config: Config, environ: Mapping[str, str]) -> Jo
 
 
 def redactor(config: Config, environ: Mapping[str, str]) -> Redactor:
+    return Redactor(known_secrets(config, environ))
+
+
+def known_secrets(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:
     passed = {name: environ[name] for name in config.agent.env_pass if name in environ}
-    return Redactor(secrets_of(passed, config.agent.env))
+    return secrets_of(passed, config.agent.env)
 
 
 class LogFile:
@@ -87,13 +91,14 @@ class LogFile:
         """Nothing is held back."""
 
 
-def logger(path: str) -> structlog.typing.FilteringBoundLogger:
+def logger(path: str, redactor: Redactor) -> structlog.typing.FilteringBoundLogger:
     """Log sentences a person can follow in the home window: one line an event, appended, 0600."""
     processors: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
         structlog.processors.format_exc_info,
         structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
+        lambda _logger, _method, line: redactor.text(str(line)),
     ]
     file = cast("TextIO", LogFile(path))  # all that structlog asks of it is there
     logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
@@ -163,7 +168,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         assignment=assigner(frame.program, environ),
         runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
-        log=logger(place.log),
+        log=logger(place.log, journal.redactor),
     )
 
     def judged(intent: int, candidate: Candidate, verdict: Verdict) -> None:
@@ -191,7 +196,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
             next_night_at=next_night_at,
         )
 
-    desk = Desk(night=night, facts=facts)
+    desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
     daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks)
 
     def close() -> None:

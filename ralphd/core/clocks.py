@@ -36,10 +36,10 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What happened between two readings: by how much the wall's clock was set, and how long nobody could work."""
+    """What happened between two readings: by how much the wall's clock was set, and how long the machine slept."""
 
     jumped_s: float
-    lost_s: float
+    slept_s: float
     outcomes: tuple[Outcome, ...]
 
 
@@ -56,8 +56,11 @@ def compare(before: Reading, now: Reading) -> Change:
     if abs(jumped) > JUMP_S:
         way = "forward" if jumped > 0 else "back"
         outcomes.append(_outcome(Kind.CLOCK_JUMP, jumped, f"the clock was set {way} by {abs(jumped):.0f} s"))
-    lost = (slept if slept > SLEPT_S else 0.0) + (stopped if stopped > STOPPED_S else 0.0)
-    return Change(jumped_s=jumped if abs(jumped) > JUMP_S else 0.0, lost_s=lost, outcomes=tuple(outcomes))
+    return Change(
+        jumped_s=jumped if abs(jumped) > JUMP_S else 0.0,
+        slept_s=slept if slept > SLEPT_S else 0.0,
+        outcomes=tuple(outcomes),
+    )
 
 
 def _outcome(kind: Kind, seconds: float, what: str) -> Outcome:

@@ -73,7 +73,7 @@ class Night:
             return
         change = clocks.compare(before, self.read)
         for loop, at in self.sight.spawned_at.items():
-            self.sight.spawned_at[loop] = at + change.jumped_s + change.lost_s
+            self.sight.spawned_at[loop] = at + change.jumped_s + change.slept_s
         for outcome in change.outcomes:
             if outcome.kind is Kind.SUSPENDED:
                 self.gaps = [*self.gaps[1 - GAPS_KEPT :], Gap(at=clock.now(), seconds=clocks.seconds_of(outcome))]

@@ -188,7 +188,7 @@ def test_a_backup_on_a_full_disk_fails_alone_and_leaves_no_half_file(disk):
 
 
 def test_a_log_on_a_full_disk_stops_nobody(disk):
-    log = logger(str(disk / "daemon.log"))
+    log = logger(str(disk / "daemon.log"), Redactor())
     log.info("before")
     filler = fill(disk)
     for _ in range(200):
