@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ralphd.core import actions, events, records
+from ralphd.core import actions, clocks, events, records
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Want
 from ralphd.core.model import Loop, Task, Verdict
@@ -92,6 +92,8 @@ class NightState:
     id: str = ""
     started_at: float = 0.0
     ends_at: float | None = None
+    for_s: float | None = None
+    jumped_s: float = 0.0  # by how much the wall's clock was set since the start
     ended_at: float | None = None
     why_ended: str = ""
     width: int = 0
@@ -142,7 +144,8 @@ def fold(entries: Iterable[Entry]) -> NightState:
 
 def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> None:
     match entry.body:
-        case events.NightStarted(width=width, ends_at=ends_at, config=config):
+        case events.NightStarted(width=width, ends_at=ends_at, config=config, for_s=for_s):
+            state.for_s = for_s
             state.id, state.started_at = entry.night, entry.at
             state.width, state.ends_at, state.config = width, ends_at, config
         case events.TaskAdded(task=task):
@@ -164,12 +167,21 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             loop.claim = None
             loop.last_outcome = outcome.kind
             _apply_refutation(loop, outcome)
+        case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.CLOCK_JUMP:
+            _apply_jump(state, clocks.seconds_of(outcome))
         case events.OutcomeNoted(outcome=outcome) if loop is not None:
             _apply_noted(loop, outcome)
         case events.NightEnded(why=why):
             state.ended_at, state.why_ended = entry.at, why
         case _:
             pass
+
+
+def _apply_jump(state: NightState, seconds: float) -> None:
+    """Move the end of a night by duration as far as the wall's clock was moved."""
+    state.jumped_s += seconds
+    if state.ends_at is not None and state.for_s is not None:
+        state.ends_at += seconds
 
 
 def _apply_noted(loop: LoopState, outcome: Outcome) -> None:

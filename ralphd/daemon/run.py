@@ -11,9 +11,9 @@ from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, UsageError
 from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind
+from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
 from ralphd.daemon.failpoints import hit
-from ralphd.daemon.gap import Gap
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
@@ -49,13 +49,9 @@ class Daemon:
     hooks: Hooks
     troubles: dict[str, str] = field(default_factory=dict)
     fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
-    gap: Gap = field(init=False)
     started: float = 0.0
     is_ready: bool = False
     gone: bool = False
-
-    def __post_init__(self) -> None:
-        self.gap = Gap(night=self.night)
 
     def run(self) -> None:
         """Return when the night has ended, or on Leave with every loop left running."""
@@ -86,7 +82,6 @@ class Daemon:
             self.troubles["daemon"] = f"a step failed: {type(error).__name__}: {error}"[:300]
 
     def _pass(self) -> None:
-        self.gap.look()
         self.night.tick()
         self.closing.step()
         self._tell_ready()
@@ -94,7 +89,6 @@ class Daemon:
         self.troubles.pop("journal", None)
         if trouble:
             self.troubles["journal"] = f"the journal can't be written: {trouble}"
-        self.gap.rest()
         self.hooks.ticked(self.night)
 
     def _handle(self, message: Message) -> None:
@@ -163,6 +157,7 @@ class Daemon:
         for line in trouble:
             self.night.world.log.warning(line)
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
+        data["next_night_at"] = iso(self.desk.facts().next_night_at)
         self.desk.say_goodbye(
             {"ok": not trouble, "code": 1 if trouble else 0, "data": data, "error": "; ".join(trouble)}
         )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ralphd.core import actions, events, policy
+from ralphd.core import actions, clocks, events, policy
 from ralphd.core.actions import Decision
+from ralphd.core.clocks import Gap, Reading
 from ralphd.core.events import Entry
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Present
+from ralphd.core.records import Repaired
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
 from ralphd.daemon.failpoints import hit
@@ -21,6 +23,7 @@ from ralphd.daemon.world import World
 
 # A full or locked disk is retried by the writer; a person who stops a night is not kept longer than this.
 JOURNAL_PATIENCE_S = 30.0
+GAPS_KEPT = 16
 
 
 @dataclass(kw_only=True)
@@ -33,12 +36,16 @@ class Night:
     sight: Sight
     doer: Doer
     unstored: int = 0  # entries submitted and not committed yet
+    read: Reading | None = None  # the clocks, when they were looked at last
+    gaps: list[Gap] = field(default_factory=list)  # in which nobody could work, newest last
 
     def tick(self) -> None:
+        self.heed_clocks()
         news = hear(self.world, self.state, self.sight)
         if news:
             hit("records_heard")
-        self.record(news)  # before anything else can fail: a record is read once
+        # before anything else can fail: a record is read once
+        self.record(entry for entry in news if not self._known_gap(entry))
         if news:
             hit("records_submitted")
         look(self.world, self.state, self.sight, urgent=bool(news))
@@ -49,11 +56,36 @@ class Night:
 
         Not before the first look: to a new daemon every loop would seem dead.
         """
+        self.heed_clocks()
         if self.unstored or not self.sight.heard:
             return
         self.record(self._entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
         if not self.unstored:
             self.intend(policy.decide(self.state, self.present()))
+
+    def heed_clocks(self) -> None:
+        """Record what happened to the clocks, before anything is decided by them."""
+        clock, before = self.world.clock, self.read
+        self.read = Reading(wall=clock.now(), steady=clock.monotonic(), boot=clock.boottime())
+        if before is None:
+            return
+        change = clocks.compare(before, self.read)
+        for loop, at in self.sight.spawned_at.items():
+            self.sight.spawned_at[loop] = at + change.jumped_s + change.slept_s
+        for outcome in change.outcomes:
+            if outcome.kind is Kind.SUSPENDED:
+                self.gaps = [*self.gaps[1 - GAPS_KEPT :], Gap(at=clock.now(), seconds=clocks.seconds_of(outcome))]
+        self.record(self._entry("", events.OutcomeNoted(outcome=outcome)) for outcome in change.outcomes)
+
+    def _known_gap(self, entry: Entry) -> bool:
+        """Tell whether a runner tells of a gap that is recorded: what befell all of them is one row, not one a loop."""
+        if not isinstance(entry.body, Repaired) or entry.body.outcome.kind is not Kind.SUSPENDED:
+            return False
+        gap = Gap(at=entry.at, seconds=clocks.seconds_of(entry.body.outcome))
+        if any(known.same(gap) for known in self.gaps):
+            return True
+        self.gaps = [*self.gaps[1 - GAPS_KEPT :], gap]
+        return False
 
     def present(self) -> Present:
         loops = {name: self.sight.now(name) for name in self.state.loops}
