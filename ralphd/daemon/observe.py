@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ralphd.core import records
+from ralphd.core import actions, records
 from ralphd.core.errors import EdgeError
 from ralphd.core.events import Entry
-from ralphd.core.policy import Head, LoopNow
+from ralphd.core.policy import Head, LoopNow, Moved
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.world import World
 
@@ -29,6 +29,8 @@ class Sight:
     servers: dict[str, str] = field(default_factory=dict)  # the tmux server that each loop came up in
     server: str = ""
     refused: int = 0
+    suspects: dict[str, str] = field(default_factory=dict)  # loop -> where its branch is, but not by its worktree
+    moved: dict[str, Moved] = field(default_factory=dict)  # the same, seen twice
 
     def now(self, loop: str) -> LoopNow:
         return LoopNow(
@@ -37,6 +39,7 @@ class Sight:
             server_lives=bool(self.server) and self.servers.get(loop, self.server) == self.server,
             spawns=self.spawns.get(loop, 0),
             spawned_at=self.spawned_at.get(loop, 0.0),
+            moved=self.moved.get(loop),
         )
 
 
@@ -92,6 +95,34 @@ def _see_heads(world: World, state: NightState, sight: Sight, *, urgent: bool) -
     sight.heads_at = world.clock.monotonic()
     for task in state.tasks.values():
         try:
-            sight.heads.update(world.repositories.heads(task.task, state.id))
+            heads = world.repositories.heads(task.task, state.id)
         except EdgeError as error:
             world.log.warning("the night repository can't be read", task=task.task.name, error=str(error))
+            continue
+        for name, head in heads.items():
+            if name in state.loops:
+                _see_head(world, state, sight, state.loops[name], head)
+
+
+def _see_head(world: World, state: NightState, sight: Sight, loop: LoopState, head: Head) -> None:
+    """Take a tip for its loop's work, unless somebody else put the branch there: then it stays where it was seen last.
+
+    That must be seen twice: git moves a branch a moment before it writes so into the worktree's log.
+    """
+    name, task = loop.loop.id, state.tasks[loop.loop.task].task
+    known = sight.heads[name].commit if name in sight.heads else loop.tip
+    lasting = head.commit in loop.returned and not _returning(state, name)  # it could not be put back, or came again
+    unmoved = known in ("", head.commit)
+    if unmoved or lasting or not world.repositories.moved_by_others(task, loop.loop, known, head.commit):
+        sight.heads[name] = head
+        sight.suspects.pop(name, None)
+        sight.moved.pop(name, None)
+    elif sight.suspects.get(name) == head.commit:
+        sight.moved[name] = Moved(found=head.commit, to=known)
+    else:
+        sight.suspects[name] = head.commit
+
+
+def _returning(state: NightState, loop: str) -> bool:
+    kind = actions.ReturnBranch.__name__
+    return any(intent.type == kind and intent.args.get("loop") == loop for intent in state.intents.values())
