@@ -109,18 +109,27 @@ def _see_head(world: World, state: NightState, sight: Sight, loop: LoopState, he
 
     That must be seen twice: git moves a branch a moment before it writes so into the worktree's log.
     """
-    name, task = loop.loop.id, state.tasks[loop.loop.task].task
-    known = sight.heads[name].commit if name in sight.heads else loop.tip
+    name = loop.loop.id
+    left_at = _left_at(world, state, sight, loop, head.commit)
     lasting = head.commit in loop.returned and not _returning(state, name)  # it could not be put back, or came again
-    unmoved = known in ("", head.commit)
-    if unmoved or lasting or not world.repositories.moved_by_others(task, loop.loop, known, head.commit):
+    if lasting or not left_at:
         sight.heads[name] = head
         sight.suspects.pop(name, None)
         sight.moved.pop(name, None)
     elif sight.suspects.get(name) == head.commit:
-        sight.moved[name] = Moved(found=head.commit, to=known)
+        sight.moved[name] = Moved(found=head.commit, to=left_at)
     else:
         sight.suspects[name] = head.commit
+
+
+def _left_at(world: World, state: NightState, sight: Sight, loop: LoopState, found: str) -> str:
+    """Return where the loop left its branch if others took it from there to ``found``, else an empty string."""
+    seen = sight.heads.get(loop.loop.id)
+    task = state.tasks[loop.loop.task].task
+    for known in {loop.tip, seen.commit if seen else ""} - {"", found}:
+        if world.repositories.moved_by_others(task, loop.loop, known, found):
+            return known
+    return ""
 
 
 def _returning(state: NightState, loop: str) -> bool:

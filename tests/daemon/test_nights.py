@@ -630,6 +630,22 @@ def test_a_branch_that_cannot_be_put_back_is_told_once() -> None:
     assert len(story.intents("ReturnBranch")) == 1
 
 
+def test_a_branch_is_put_back_even_if_its_loop_had_just_moved_it() -> None:
+    """The daemon looks every few seconds; the runner's records say what came between."""
+    story = Story()
+    story.begin()
+    story.step(5)
+    theirs, own = "e" * 40, "d" * 40
+    story.repositories.hijacked["l1"] = (own, theirs)
+    story.session_starts("l1", 1)
+    story.session_ends("l1", 1, head=own)
+    story.repositories.tips["l1"] = Head(commit=theirs, tree="theirs")
+    story.step(5)
+    story.step(5)
+    story.step(5)
+    assert story.repositories.tips["l1"].commit == own
+
+
 def test_a_new_daemon_knows_where_a_branch_was() -> None:
     story = Story()
     story.begin()

@@ -49,7 +49,7 @@ DAMAGE = {
     "merging": (
         "git checkout -q -b side HEAD~1; echo other >work; commit other; git checkout -q -; git merge -q side; true"
     ),
-    "packing": "git gc -q --prune=now; git worktree prune; git pack-refs --all; git reflog expire --expire=now --all",
+    "packing": "git gc -q --prune=now; git worktree prune; git pack-refs --all",
     "hijacker": 'until [ -e "$HOME/victim" ]; do sleep 0.1; done; '
     'git update-ref "$(cat "$HOME/victim")" "$(git commit-tree -m stolen HEAD^{tree})"; touch "$HOME/stolen"; '
     'until [ -e "$HOME/working" ]; do sleep 0.1; done; '
