@@ -13,11 +13,13 @@ from ralphd.core.policy import Head
 
 
 class Clock(Protocol):
-    """Two clocks: the wall's (epoch seconds, may jump) and one that only goes forward."""
+    """Three clocks: the wall's (epoch seconds, may jump), one that stands still in suspend, one that goes on in it."""
 
     def now(self) -> float: ...
 
     def monotonic(self) -> float: ...
+
+    def boottime(self) -> float: ...
 
 
 class Journal(Protocol):

@@ -15,16 +15,24 @@ from ralphd.ports import PaneSeen, Told
 
 @dataclass
 class FakeClock:
-    """Stands still until ``pass_time``; the wall may also ``jump`` without time passing."""
+    """Stands still until ``pass_time``. The wall may ``jump`` without time passing; the machine may ``suspend``."""
 
     wall: float = 1_800_000_000.0
     steady: float = 1_000.0
+    slept: float = 0.0
 
     def now(self) -> float:
         return self.wall
 
     def monotonic(self) -> float:
         return self.steady
+
+    def boottime(self) -> float:
+        return self.steady + self.slept
+
+    def suspend(self, seconds: float) -> None:
+        self.wall += seconds
+        self.slept += seconds
 
     def pass_time(self, seconds: float) -> None:
         self.wall += seconds

@@ -20,7 +20,9 @@ from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
+from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import NightState
+from ralphd.daemon.failpoints import hit
 from ralphd.edges.checkout import delivered_nights, describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
@@ -47,13 +49,17 @@ class Begun:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What ``ralphd start`` was asked for, where, and how it tells what it does."""
+    """What ``ralphd start`` was asked for, where, and how it tells what it does.
+
+    ``missed``: in words, which nights the schedule had and nobody began; told in the new night's journal.
+    """
 
     place: Place
     settings: Settings
     environ: Mapping[str, str]
     say: Say
     with_uncommitted: bool = False
+    missed: str = ""
 
     def begin(self) -> Begun:
         """Check everything, then write the night's first entries. Leaves nothing behind when it raises."""
@@ -96,7 +102,9 @@ class Start:
             night = self._next_id(config, asked)
             folder = self.place.night(night)
             tasks = self._tasks(asked, folder)
+            hit("night_cloned")
             journal.append(self._entries(config, tasks, night))
+            hit("night_written")
         except BaseException:
             journal.close()
             if folder:
@@ -152,14 +160,17 @@ class Start:
         started = events.NightStarted(
             width=config.night.width,
             ends_at=_ends_at(config, self.environ),
+            for_s=config.night.for_s,
             version=__version__,
             config={**self.settings.remember(), "cli": config.agent.cli, "model": config.agent.model},
         )
         names = [task.name for task in tasks]
         loops = plan.loops_of(config, names, night, self.place.state, lambda: secrets.token_hex(16))
         at = time.time()
+        missed = Outcome(kind=Kind.SCHEDULE_MISSED, evidence=(Evidence(what=self.missed),))
         return [
             Entry(at=at, night=night, body=started),
+            *([Entry(at=at, night=night, body=events.OutcomeNoted(outcome=missed))] if self.missed else []),
             *(Entry(at=at, night=night, body=events.TaskAdded(task=task)) for task in tasks),
             *(Entry(at=at, night=night, loop=loop.id, body=events.LoopAdded(loop=loop)) for loop in loops),
         ]

@@ -128,11 +128,18 @@ def _keep_running(state: NightState, present: Present) -> Iterator[Decision]:
         return
     for loop in _wanted(state):
         seen = present.loops[loop.loop.id]
-        if seen.alive or _window_closed(loop, seen):
+        if seen.alive or _window_closed(loop, seen) or _held_up(loop, present):
             continue
         if present.now >= seen.spawned_at + _spawn_wait_s(seen.spawns):
             why = "its runner is gone" if loop.started else "the night starts"
             yield Decision(action=actions.SpawnRunner(loop=loop.loop.id), why=why)
+
+
+def _held_up(loop: LoopState, present: Present) -> bool:
+    """Tell whether the loop is just being paused or stopped: the newest order wins, and a spawn brings one along."""
+    name = loop.loop.id
+    orders = (actions.Pause(loop=name), actions.StopLoop(loop=name))
+    return any(actions.key(order) in present.in_flight for order in orders)
 
 
 def _spawn_wait_s(spawns: int) -> float:

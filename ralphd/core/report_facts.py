@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ralphd.core import events, records
+from ralphd.core import clocks, events, records
 from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import Kind, Outcome
 
@@ -84,6 +84,7 @@ class Facts:
     ends_at: float | None = None
     ended_at: float | None = None
     last_at: float | None = None
+    jumped_s: float = 0.0  # by how much the wall's clock was set since the start
     why_ended: str | None = None
     width: int | None = None
     version: str | None = None
@@ -112,11 +113,19 @@ def gather(entries: Iterable[events.Entry]) -> Facts:
         outcome = events.outcome_of(entry.body)
         if outcome is not None:
             _count(facts, entry, outcome)
+            _jump(facts, entry.at, outcome)
         step = _STEPS.get(type(entry.body))
         if step is not None:
             step(facts, entry)
     facts.verdicts = _weighed(facts.verdicts)
     return facts
+
+
+def _jump(facts: Facts, at: float, outcome: Outcome) -> None:
+    """Leave the night as long as it was: a clock that is set makes it neither longer nor shorter."""
+    if outcome.kind is Kind.CLOCK_JUMP:
+        facts.jumped_s += clocks.seconds_of(outcome)
+        facts.last_at = at  # what was recorded before the jump is of another time
 
 
 def _weighed(verdicts: list[JudgedFact]) -> list[JudgedFact]:

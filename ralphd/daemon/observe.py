@@ -1,4 +1,4 @@
-"""Look at the world: what the runners told, which of them live, and where the branches stand."""
+"""Hear what the runners told, and look which of them live and where the branches stand."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ class Sight:
     spawned_at: dict[str, float] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)  # loops with a new window out of which nothing has come yet
     last_seq: dict[str, int] = field(default_factory=dict)
+    nonces: dict[str, str] = field(default_factory=dict)  # of each loop's newest session
     servers: dict[str, str] = field(default_factory=dict)  # the tmux server that each loop came up in
     server: str = ""
     refused: int = 0
     suspects: dict[str, str] = field(default_factory=dict)  # loop -> where its branch is, but not by its worktree
     moved: dict[str, Moved] = field(default_factory=dict)  # the same, seen twice
+    heard: bool = False  # at least once: before, who lives is not known
 
     def now(self, loop: str) -> LoopNow:
         return LoopNow(
@@ -43,23 +45,32 @@ class Sight:
         )
 
 
-def observe(world: World, state: NightState, sight: Sight) -> list[Entry]:
-    """Return what the runners told since the last look; note in ``sight`` who lives and where the branches are."""
+def hear(world: World, state: NightState, sight: Sight) -> list[Entry]:
+    """Return what the runners told since the last time; note in ``sight`` who lives."""
     news: list[Entry] = []
     for loop in state.loops.values():
         # before its records: a runner that is gone now has written all it had to say
         sight.alive[loop.loop.id] = world.folders.alive(loop.loop.folder)
-        told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
-        genuine = _genuine(loop, told.entries)
+        try:
+            told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
+        except OSError as error:  # what the others told has been read, and is read once
+            world.log.warning("records can't be read", loop=loop.loop.id, error=str(error))
+            continue
+        genuine = _genuine(loop, told.entries, sight)
         sight.refused += told.refused + len(told.entries) - len(genuine)
         news += genuine
         if any(isinstance(entry.body, records.TrajectoryStarted) for entry in genuine):
             sight.spawns[loop.loop.id] = 0
         if genuine:
             sight.silent.discard(loop.loop.id)
-    _see_server(world, state, sight)
-    _see_heads(world, state, sight, urgent=bool(news))
+    sight.heard = True
     return news
+
+
+def look(world: World, state: NightState, sight: Sight, *, urgent: bool) -> None:
+    """Note in ``sight`` which tmux server runs and where the branches are; ``urgent``: now, not every few seconds."""
+    _see_server(world, state, sight)
+    _see_heads(world, state, sight, urgent=urgent)
 
 
 def _see_server(world: World, state: NightState, sight: Sight) -> None:
@@ -76,9 +87,12 @@ def _see_server(world: World, state: NightState, sight: Sight) -> None:
     sight.servers.update(dict.fromkeys(fresh, sight.server))
 
 
-def _genuine(loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:
-    """Drop ends that carry another nonce than their trajectory's start: forged, or of a session long gone."""
-    nonce = loop.nonce
+def _genuine(loop: LoopState, told: tuple[Entry, ...], sight: Sight) -> list[Entry]:
+    """Drop ends that carry another nonce than their trajectory's start: forged, or of a session long gone.
+
+    The start may have been heard and not be stored yet, so ``loop`` alone doesn't know its nonce.
+    """
+    nonce = sight.nonces.get(loop.loop.id, loop.nonce)
     genuine = []
     for entry in told:
         if isinstance(entry.body, records.TrajectoryStarted):
@@ -86,6 +100,7 @@ def _genuine(loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:
         if isinstance(entry.body, (records.TrajectoryEnded, records.AttemptEnded)) and entry.nonce != nonce:
             continue
         genuine.append(entry)
+    sight.nonces[loop.loop.id] = nonce
     return genuine
 
 

@@ -11,7 +11,9 @@ from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, UsageError
 from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind
+from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
+from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
@@ -31,7 +33,7 @@ class Hooks:
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
     """
 
-    ready: Callable[[str], None]
+    ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
     report: Callable[[], None]
     reload: Callable[[], tuple[Config, Assign]]
     ticked: Callable[[Night], None] = lambda _night: None
@@ -131,9 +133,12 @@ class Daemon:
         loops, seen = self.night.state.loops, self.night.sight.alive
         alive, awaited = sum(seen.values()), [name for name, loop in loops.items() if loop.want is Want.RUNNING]
         late = self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S
-        if late or all(seen.get(name, False) for name in awaited):
+        if self.night.state.ending:
             self.is_ready = True
-            self.hooks.ready(f"{alive} of {len(loops)} loops run")
+            self.hooks.ready(f"it was ending, and is brought to its end; {alive} of {len(loops)} loops still run", True)
+        elif late or all(seen.get(name, False) for name in awaited):
+            self.is_ready = True
+            self.hooks.ready(f"{alive} of {len(loops)} loops run", alive > 0 or not awaited)
 
     def _leave(self, why: str) -> None:
         alive = sum(self.night.sight.alive.values())
@@ -148,9 +153,11 @@ class Daemon:
             "" if self.night.finish(ended(self.night)) else "the journal can't be written: the night's end is not in it"
         )
         trouble = tuple(line for line in (*trouble, late, self._report()) if line)
+        hit("reported")
         for line in trouble:
             self.night.world.log.warning(line)
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
+        data["next_night_at"] = iso(self.desk.facts().next_night_at)
         self.desk.say_goodbye(
             {"ok": not trouble, "code": 1 if trouble else 0, "data": data, "error": "; ".join(trouble)}
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ralphd.core.model import Loop, Task
+from ralphd.core.model import Loop, Task, branch_name
 from ralphd.core.policy import Head
 from ralphd.edges import foreign_refs
 from ralphd.edges.checkout import deliver, describe_repo
@@ -33,7 +33,8 @@ class NightRepositories:
     def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         repository = NightRepository(task.night_repository)
         for loop, commit in best.items():
-            repository.keep(night, f"best-{loop}", commit)
+            if not repository.is_ancestor(commit, f"refs/heads/{branch_name(night, loop)}"):
+                repository.keep(night, f"best-{loop}", commit)
         return deliver(describe_repo(task.repository), repository.control, night)
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
