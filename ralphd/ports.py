@@ -78,6 +78,12 @@ class Repositories(Protocol):
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         """Return the tips of the night's branches by loop id."""
 
+    def moved_by_others(self, task: Task, loop: Loop, known: str, found: str) -> bool:
+        """Tell whether the loop's branch went from ``known`` to ``found`` and not by its own worktree."""
+
+    def put_back(self, task: Task, loop: Loop, *, found: str, to: str, stamp: str) -> str:
+        """Keep ``found`` in a rescue ref, set the loop's branch to ``to`` unless it moved on, and return the ref."""
+
     def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         """Bring the night's branches into the user's repository as refs/ralphd/<night>/…, and change nothing else.
 

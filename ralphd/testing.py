@@ -132,6 +132,8 @@ class FakeRepositories:
     delivered: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     prints: dict[str, str] = field(default_factory=dict)
+    hijacked: dict[str, tuple[str, str]] = field(default_factory=dict)  # loop -> where its branch was and was put to
+    broken: str = ""
 
     def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
         for loop in loops:
@@ -141,6 +143,18 @@ class FakeRepositories:
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         del task, night
         return dict(self.tips)
+
+    def moved_by_others(self, task: Task, loop: Loop, known: str, found: str) -> bool:
+        del task
+        return self.hijacked.get(loop.id) == (known, found)
+
+    def put_back(self, task: Task, loop: Loop, *, found: str, to: str, stamp: str) -> str:
+        del task
+        if self.broken:
+            raise EdgeError(self.broken)
+        self.kept[f"{loop.id}/{stamp}"] = found
+        self.tips[loop.id] = Head(commit=to, tree=f"tree of {to}")
+        return f"refs/ralphd/rescue/{loop.id}/{stamp}"
 
     def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         del night

@@ -12,7 +12,7 @@ from ralphd.core.errors import ConfigError, JournalError
 from ralphd.core.exchange import Want
 from ralphd.core.model import Verifier
 from ralphd.core.outcomes import Kind, Outcome
-from ralphd.core.policy import SPAWN_PATIENCE_S
+from ralphd.core.policy import SPAWN_PATIENCE_S, Head
 from ralphd.core.state import fold
 from ralphd.daemon.inbox import Rang
 
@@ -660,3 +660,84 @@ def test_a_server_that_dies_hangs_up_on_its_loops_and_none_is_taken_for_a_closed
     noted = [(e.loop, e.body.outcome.kind) for e in story.journal.stored if isinstance(e.body, events.OutcomeNoted)]
     assert sorted(noted) == [(name, Kind.SERVER_LOST) for name in ("l1", "l2", "l3")]
     assert len(story.intents("SpawnRunner")) == 6
+
+
+def hijacked(story: Story) -> None:
+    """Somebody else puts l1's branch elsewhere."""
+    theirs = Head(commit="e" * 40, tree="theirs")
+    story.repositories.hijacked["l1"] = (BASE, theirs.commit)
+    story.repositories.tips["l1"] = theirs
+
+
+def test_a_branch_that_somebody_else_moved_is_put_back_and_never_judged() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.step(5)
+    hijacked(story)
+    story.step(5)
+    assert story.intents("ReturnBranch") == []  # git's logs follow its refs: once is not enough
+    story.step(5)
+    assert story.repositories.tips["l1"].commit == BASE
+    assert list(story.repositories.kept.values()) == ["e" * 40]
+    [noted] = story.journal.bodies(events.OutcomeNoted)
+    assert noted.outcome.kind is Kind.FOREIGN_CHANGE
+    assert noted.outcome.detail["loop"] == "l1"
+    assert str(noted.outcome.detail["ref"]) in noted.outcome.evidence[0].what
+    story.step(5)
+    assert len(story.intents("ReturnBranch")) == 1
+    assert not [e for e in story.intents("Verify") if e.body.args["candidate"]["commit"] == "e" * 40]
+
+
+def test_who_insists_on_moving_a_branch_is_not_fought_all_night() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.step(5)
+    for _ in range(4):
+        hijacked(story)
+        story.step(5)
+        story.step(5)
+    assert len(story.intents("ReturnBranch")) == 1
+
+
+def test_a_branch_that_cannot_be_put_back_is_told_once() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.step(5)
+    story.repositories.broken = "no space"
+    hijacked(story)
+    for _ in range(4):
+        story.step(5)
+    [noted] = [body for body in story.journal.bodies(events.OutcomeNoted) if body.outcome.kind is Kind.FOREIGN_CHANGE]
+    assert "no space" in noted.outcome.evidence[0].what
+    assert len(story.intents("ReturnBranch")) == 1
+
+
+def test_a_branch_is_put_back_even_if_its_loop_had_just_moved_it() -> None:
+    """The daemon looks every few seconds; the runner's records say what came between."""
+    story = Story()
+    story.begin()
+    story.step(5)
+    theirs, own = "e" * 40, "d" * 40
+    story.repositories.hijacked["l1"] = (own, theirs)
+    story.session_starts("l1", 1)
+    story.session_ends("l1", 1, head=own)
+    story.repositories.tips["l1"] = Head(commit=theirs, tree="theirs")
+    story.step(5)
+    story.step(5)
+    story.step(5)
+    assert story.repositories.tips["l1"].commit == own
+
+
+def test_a_new_daemon_knows_where_a_branch_was() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.step(5)
+    story.start_daemon()
+    hijacked(story)
+    story.step(5)
+    story.step(5)
+    assert story.repositories.tips["l1"].commit == BASE
