@@ -28,10 +28,11 @@ from ralphd.core.state import NightState
 from ralphd.core.status import iso
 from ralphd.daemon.assign import Assigner
 from ralphd.daemon.inbox import Changed, Leave, Rang
-from ralphd.daemon.recover import recover
+from ralphd.daemon.recover import note_reboot, recover
 from ralphd.daemon.run import Hooks
 from ralphd.edges.control import ControlServer
 from ralphd.edges.ownership import own
+from ralphd.edges.processes import boot_id
 from ralphd.edges.schedule import Schedule
 from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
@@ -204,6 +205,7 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
     try:
         if heart.adopted:
             recover(parts.daemon.night)
+            note_reboot(parts.daemon.night, boot_id())
             if watch.mode != "inotify":
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
