@@ -16,6 +16,7 @@ from ralphd.agents import NAMES, Lines, adapter
 from ralphd.cli import here, out
 from ralphd.cli.nightfolders import loop_folder, newest_night
 from ralphd.core.errors import NothingRunning
+from ralphd.core.redact import Redactor
 from ralphd.edges.loopfolder import LINE_MAX_BYTES, LoopFolders
 from ralphd.edges.processes import boot_id
 from ralphd.pane.digest import plain, sentence
@@ -23,6 +24,7 @@ from ralphd.pane.digest import plain, sentence
 CHUNK_BYTES = 1 << 16
 POLL_S = 0.25
 GONE_S = 5.0  # so long without a runner and without a byte: a runner that is only being replaced is back by then
+SENTENCE_CHARS = 8192  # far more than a line shows; a secret that is cut in two would have no shape any more
 _LOG = re.compile(r"(\d{1,9})-(\d{1,9})\.log(?:\.(\d{1,9}))?", re.ASCII)
 
 
@@ -198,9 +200,10 @@ def _printer(folder: str, *, raw: bool, stderr: bool) -> Callable[[bytes], None]
     """Return what prints a chunk; an empty one ends a session."""
     if raw and not (sys.stdout is not None and sys.stdout.isatty()):
         return _copy
-    if raw or stderr:
-        return _escaping()
-    return _digesting(_cli(folder))
+    if raw:
+        return _escaping(str)
+    cli, hide = _whose(folder)
+    return _escaping(hide) if stderr else _digesting(cli, hide)
 
 
 def _copy(chunk: bytes) -> None:
@@ -209,12 +212,12 @@ def _copy(chunk: bytes) -> None:
         sys.stdout.buffer.flush()
 
 
-def _escaping() -> Callable[[bytes], None]:
+def _escaping(hide: Callable[[str], str]) -> Callable[[bytes], None]:
     lines = Lines()
 
     def show(chunk: bytes) -> None:
         for _, _, line in lines.feed(chunk) if chunk else lines.close():
-            click.echo("".join(map(_escaped, line.decode("utf-8", "backslashreplace"))))
+            click.echo("".join(map(_escaped, hide(line.decode("utf-8", "backslashreplace")))))
 
     return show
 
@@ -223,24 +226,26 @@ def _escaped(char: str) -> str:
     return char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode("ascii")
 
 
-def _digesting(cli: str) -> Callable[[bytes], None]:
+def _digesting(cli: str, hide: Callable[[str], str]) -> Callable[[bytes], None]:
     lines = Lines()
     reader = adapter(cli).reader()
 
     def show(chunk: bytes) -> None:
         for start, end, line in lines.feed(chunk) if chunk else lines.close():
             for told in reader.read(line, start, end):
-                if words := plain(sentence(told)):
+                if words := plain(hide(sentence(told)[:SENTENCE_CHARS])):
                     click.echo(words)
 
     return show
 
 
-def _cli(folder: str) -> str:
-    """Say whose output it is; of a folder that is damaged, that of any program."""
+def _whose(folder: str) -> tuple[str, Callable[[str], str]]:
+    """Return whose output it is, and what hides its secrets; of a folder that is damaged, that of any program."""
     try:
         with open(os.path.join(folder, "loop.json"), "rb") as file:
-            cli = json.loads(file.read(CHUNK_BYTES << 4)).get("cli")
+            told = json.loads(file.read(CHUNK_BYTES << 4))
+        cli, secrets = told.get("cli"), told.get("secrets")
     except (OSError, ValueError, AttributeError, RecursionError):
-        return "command"
-    return cli if cli in NAMES else "command"
+        cli = secrets = None
+    known = [one for one in secrets if isinstance(one, str)] if isinstance(secrets, list) else []
+    return cli if cli in NAMES else "command", Redactor(known).text

@@ -20,7 +20,7 @@ from ralphd.cli.pulse import Pulse, pulse
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
 from ralphd.cli.wait import Wait, account_after, account_before
-from ralphd.cli.wire import Parts, assigner, build, on_request, tmux
+from ralphd.cli.wire import Parts, assigner, build, known_secrets, on_request, tmux
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
 from ralphd.core.outcomes import Kind
@@ -237,6 +237,7 @@ def reload(begun: Begun) -> tuple[Config, Assigner]:
         raise ConfigError(f"{begun.settings.path} is gone")
     config, environ = begun.settings.read(), begun.frame.environ
     preflight.check_environment(config.agent, environ)
+    begun.journal.redactor.learn(known_secrets(config, environ))
     return config, assigner(preflight.find_program(config.agent, begun.settings.folder, environ), environ)
 
 

@@ -15,11 +15,12 @@ from ralphd.cli import memory
 from ralphd.cli.begin import Begun, Start
 from ralphd.cli.memory import Memory
 from ralphd.cli.reports import list_started
-from ralphd.cli.wire import logger, on_request, remembered
+from ralphd.cli.wire import known_secrets, logger, on_request, remembered
 from ralphd.core import waiting
 from ralphd.core.config import Config
 from ralphd.core.errors import RalphdError
 from ralphd.core.policy import LoopNow
+from ralphd.core.redact import Redactor
 from ralphd.core.state import NightState
 from ralphd.core.status import DaemonFacts, status
 from ralphd.daemon.inbox import Asked, Inbox, Leave
@@ -51,7 +52,7 @@ class Wait:
         before = memory.recall(self.place)
         kept = before.waiting if before is not None else waiting.Waiting(looked_at=self.now())
         self.memory = Memory(settings=self.start.settings, waiting=kept)
-        self.log = logger(self.place.log)
+        self.log = logger(self.place.log, Redactor(known_secrets(self.config, self.start.environ)))
         self.started_at = self.now().timestamp()
 
     def next_at(self) -> datetime | None:

@@ -62,12 +62,15 @@ def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:
 
 def open_journal(place: Place, config: Config, environ: Mapping[str, str]) -> Journal:
     """Open for writing; the agent's secrets are redacted wherever they turn up."""
+    return Journal.open(place.journal(config), shipped.folder("migrations"), Redactor(known_secrets(config, environ)))
+
+
+def known_secrets(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:
     passed = {name: environ[name] for name in config.agent.env_pass if name in environ}
-    known = secrets_of(passed, config.agent.env)
-    return Journal.open(place.journal(config), shipped.folder("migrations"), Redactor(known))
+    return secrets_of(passed, config.agent.env)
 
 
-def logger(path: str) -> structlog.typing.FilteringBoundLogger:
+def logger(path: str, redactor: Redactor) -> structlog.typing.FilteringBoundLogger:
     """Log sentences a person can follow in the home window: one line an event, appended, 0600."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     processors: list[structlog.typing.Processor] = [
@@ -75,6 +78,7 @@ def logger(path: str) -> structlog.typing.FilteringBoundLogger:
         structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
         structlog.processors.format_exc_info,
         structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
+        lambda _logger, _method, line: redactor.text(str(line)),
     ]
     file = os.fdopen(fd, "a", buffering=1, encoding="utf-8", errors="backslashreplace")
     logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
@@ -144,7 +148,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         assignment=assigner(frame.program, environ),
         runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
-        log=logger(place.log),
+        log=logger(place.log, journal.redactor),
     )
 
     def judged(intent: int, candidate: Candidate, verdict: Verdict) -> None:
@@ -172,7 +176,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
             next_night_at=next_night_at,
         )
 
-    desk = Desk(night=night, facts=facts)
+    desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
     daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks)
 
     def close() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import quote
 
 MARK = "[redacted]"
 SHORTEST_VALUE = 6  # characters; a shorter "secret" would blank half the journal
@@ -22,43 +21,69 @@ FOREIGN = frozenset({"detail", "config", "slots"})
 
 _SECRET_NAME = re.compile(r"(?i)passw|secret|credential|api_?key|private_?key|(?:^|[_-])token$|^authorization$")
 
+# What a text must hold (in small letters) before the pattern is looked for: that is ten times quicker than to look.
+# A pattern is compiled when first needed: most panes never see one, and each costs memory in every pane.
 # Every class is bounded or starts at a token's beginning: no text makes one of these slow.
-_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
+_SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
-            r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
-            re.DOTALL,
+        ("private key",),
+        (
+            r"(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
+            r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
         ),
         MARK,
     ),
-    (re.compile(r"(?<![A-Za-z0-9])sk-ant-[A-Za-z0-9_-]{8,}+"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9_-])sk-(?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{16,}+"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9])gh[a-z]_[A-Za-z0-9]{20,}+"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{20,}+"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}+"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9])xox[a-z]-[A-Za-z0-9-]{10,}+"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{30,}+"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9])(?:hf|npm|pypi|dckr_pat)[_-](?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{20,}+"), MARK),
-    (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?"), MARK),
-    (re.compile(r"://[^\s/?#:@]{0,256}+:[^\s/?#]{1,1024}@"), f"://{MARK}@"),
-    (re.compile(r"://[^\s/?#:@]{16,1024}+@"), f"://{MARK}@"),
-    (re.compile(r"(?i)\b(bearer|basic)[ \t]{1,8}(?=[^\s\d]{0,256}\d)[A-Za-z0-9._~+/=-]{8,}+"), rf"\1 {MARK}"),
+    (("sk-ant-",), r"(?<![A-Za-z0-9])sk-ant-[A-Za-z0-9_-]{8,}+", MARK),
+    (("sk-",), r"(?<![A-Za-z0-9_-])sk-(?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{16,}+", MARK),
+    (("gh",), r"(?<![A-Za-z0-9])gh[a-z]_[A-Za-z0-9]{20,}+", MARK),
+    (("github_pat_",), r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{20,}+", MARK),
+    (("glpat-",), r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}+", MARK),
+    (("xox",), r"(?<![A-Za-z0-9])xox[a-z]-[A-Za-z0-9-]{10,}+", MARK),
+    (("akia", "asia"), r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])", MARK),
+    (("aiza",), r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{30,}+", MARK),
     (
-        re.compile(
+        ("hf", "npm", "pypi", "dckr_pat"),
+        r"(?<![A-Za-z0-9])(?:hf|npm|pypi|dckr_pat)[_-](?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{20,}+",
+        MARK,
+    ),
+    (("eyj",), r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?", MARK),
+    (("://",), r"://[^\s/?#:@]{0,256}+:[^\s/?#]{1,1024}@", f"://{MARK}@"),
+    (("://",), r"://[^\s/?#:@]{16,1024}+@", f"://{MARK}@"),
+    (
+        ("bearer", "basic"),
+        r"(?i)\b(bearer|basic)[ \t]{1,8}(?=[^\s\d]{0,256}\d)[A-Za-z0-9._~+/=-]{8,}+",
+        rf"\1 {MARK}",
+    ),
+    (
+        ("key", "secret", "passw", "token"),
+        (
             r"(?i)(api[_-]?key|secret(?:[_-]?key)?|passw(?:or)?d|access[_-]?token|auth[_-]?token)"
-            r"([\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?)(?=[^\s\"',;\d]{0,256}\d)[^\s\"',;\[\]]{6,}+",
+            r"([\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?)(?=[^\s\"',;\d]{0,256}\d)[^\s\"',;\[\]]{6,}+"
         ),
         rf"\1\2{MARK}",
     ),
 )
+_COMPILED: dict[str, re.Pattern[str]] = {}
+
+
+def _shape(pattern: str) -> re.Pattern[str]:
+    if pattern not in _COMPILED:
+        _COMPILED[pattern] = re.compile(pattern)
+    return _COMPILED[pattern]
+
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+
+
+def _percent(value: str) -> str:
+    """Return what urllib.parse.quote makes of it, which would cost every pane 300 KiB."""
+    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in value.encode("utf-8", "replace"))
 
 
 def _forms(value: str) -> set[str]:
     """Return the ways a known value may appear: itself, percent-encoded, and its longer lines."""
     lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * SHORTEST_VALUE}
-    return {value, value.strip(), quote(value, safe="", errors="replace"), *lines}
+    return {value, value.strip(), _percent(value), *lines}
 
 
 def secrets_of(passed: dict[str, str], written: dict[str, str]) -> tuple[str, ...]:
@@ -67,23 +92,35 @@ def secrets_of(passed: dict[str, str], written: dict[str, str]) -> tuple[str, ..
 
 
 class Redactor:
-    """Replaces secrets by ``[redacted]``. ``values``: known secrets; those under six characters are ignored."""
+    """Replaces secrets by ``[redacted]``. ``values``: known ones; those under ``shortest`` characters are ignored."""
 
-    def __init__(self, values: tuple[str, ...] | list[str] = ()) -> None:
-        forms = {form for value in values for form in _forms(value) if len(form) >= SHORTEST_VALUE}
-        longest_first = sorted(forms - {MARK}, key=lambda form: (-len(form), form))
+    def __init__(self, values: tuple[str, ...] | list[str] = (), *, shortest: int = SHORTEST_VALUE) -> None:
+        self._shortest = shortest
+        self._forms: frozenset[str] = frozenset()
+        self._known: re.Pattern[str] | None = None
+        self.learn(values)
+
+    def learn(self, values: tuple[str, ...] | list[str]) -> None:
+        """Take more known secrets in. What was known stays known: it may turn up late."""
+        forms = {form for value in values for form in _forms(value) if len(form) >= self._shortest}
+        if forms <= self._forms:
+            return
+        self._forms |= forms
+        longest_first = sorted(self._forms - {MARK}, key=lambda form: (-len(form), form))
         self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def text(self, text: str) -> str:
         """Return ``text`` without secrets."""
-        if len(text) < SHORTEST_VALUE:
+        if len(text) < self._shortest:
             return text
         if self._known is not None:
             text = self._known.sub(MARK, text)
         if len(text) < SHORTEST_TOKEN and text.isidentifier():
             return text  # most names of fields: half the cost of a row
-        for shape, instead in _SHAPES:
-            text = shape.sub(instead, text)
+        small = text.lower()
+        for hints, shape, instead in _SHAPES:
+            if any(hint in small for hint in hints):
+                text = _shape(shape).sub(instead, text)
         return text
 
     def data(self, data: object) -> object:

@@ -111,6 +111,8 @@ class NightState:
         """Fold one stored entry. Entries of an old generation say nothing about the present."""
         self.last_id = max(self.last_id, entry.id)
         loop = self.loops.get(entry.loop)
+        if loop is not None and isinstance(entry.body, records.TrajectoryStarted):
+            loop.nonce = entry.nonce  # of any generation: the session's end must be known when it comes
         if isinstance(entry.body, events.DaemonBody):
             _apply_daemon(self, loop, entry)
         elif loop is not None and entry.generation >= loop.generation:
@@ -285,7 +287,7 @@ def _apply_runner(loop: LoopState, entry: Entry) -> None:
             _runner_gone(loop)
             loop.left = why
         case records.TrajectoryStarted():
-            loop.trajectory, loop.nonce = entry.trajectory, entry.nonce
+            loop.trajectory = entry.trajectory
             loop.session_open, loop.reset_to = True, ""
             loop.held_kind = loop.held_why = ""
             loop.waiting_until, loop.waiting_kind = None, ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ralphd.core import actions, policy
 from ralphd.core.actions import Action, Decision
@@ -19,10 +20,11 @@ WRONG_USAGE, NOTHING = 2, 3
 
 @dataclass(kw_only=True)
 class Desk:
-    """Answers requests in the main thread. ``leavers`` wait for the end of the night."""
+    """Answers requests in the main thread. ``leavers`` wait for the end of the night; ``hide`` takes secrets out."""
 
     night: Night
     facts: Callable[[], DaemonFacts]
+    hide: Callable[[str], str] = str
     leavers: list[Reply] = field(default_factory=list)
 
     def answer(self, asked: Asked) -> None:
@@ -40,7 +42,15 @@ class Desk:
     def status(self) -> dict[str, object]:
         night = self.night
         loops = {name: night.sight.now(name) for name in night.state.loops}
-        return status(night.state, loops, len(night.doer.queue.running), self.facts(), night.world.clock.now())
+        told = status(night.state, loops, len(night.doer.queue.running), self.facts(), night.world.clock.now())
+        return self._hidden(told)
+
+    def _hidden(self, told: dict[str, Any]) -> dict[str, object]:
+        """Take secrets out of what agents said: the journal's rows are clean, what we hold in memory isn't."""
+        for row in told["loops"]:
+            row["note"] = self.hide(row["note"])
+        told["daemon"]["trouble"] = [self.hide(line) for line in told["daemon"]["trouble"]]
+        return told
 
     def say_goodbye(self, data: dict[str, object]) -> None:
         for reply in self.leavers:

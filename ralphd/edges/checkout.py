@@ -223,7 +223,10 @@ def _count_uncommitted(toplevel: str, git_dir: str, common_dir: str) -> int:
         git = Git(git_dir=view).within(work_tree=toplevel, index=index, user_config=True)
         if not os.path.exists(index):
             git("read-tree", "HEAD") if git.answer("rev-parse", "--verify", "--quiet", "HEAD") else None
-        listed = git("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all")
+        status, listed, err = git.run("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all")
+    if status:
+        why = err.strip().partition("\n")[0][:300]
+        raise GitError(f"{toplevel}: git can't compare the checkout with its commit: {why}; try `git fsck` there")
     return listed.count(b"\0")
 
 

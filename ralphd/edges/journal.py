@@ -31,7 +31,7 @@ class Journal:
     def __init__(self, engine: Engine, place: str, redact: Redactor) -> None:
         self._engine = engine
         self._place = place
-        self._redact = redact
+        self.redactor = redact
         self._identity = journal_db.identity(place)
 
     @classmethod
@@ -63,7 +63,7 @@ class Journal:
                 fresh = _without_known(connection, entries)
                 if not fresh:
                     return []
-                rows = [row_of(entry, self._redact) for entry in fresh]
+                rows = [row_of(entry, self.redactor) for entry in fresh]
                 given = connection.execute(insert(ENTRY).returning(ENTRY.c.id, sort_by_parameter_order=True), rows)
                 ids = list(given.scalars())
         except SQLAlchemyError as error:

@@ -6,6 +6,7 @@ import os
 import select
 import time
 
+from ralphd.core.redact import Redactor
 from ralphd.core.signals import Asked, Began, Called, Compacted, Failed, Resulted, Retrying, Returned, Said, Unread
 
 TYPE_CHECKING = False
@@ -67,7 +68,19 @@ class Digest:
         self._clock = clock
         self._width = width
         self._second = self._printed = 0
-        self.secrets: tuple[str, ...] = ()
+        self._secrets: tuple[str, ...] = ()
+        self._redactor = Redactor()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return what is known to be secret; what only has the shape of a secret isn't shown either."""
+        return self._secrets
+
+    @secrets.setter
+    def secrets(self, values: tuple[str, ...]) -> None:
+        if values != self._secrets:
+            self._secrets = values
+            self._redactor = Redactor(values, shortest=SHORTEST_SECRET)
 
     def say(self, text: str) -> None:
         """Print one sentence with the time in front."""
@@ -95,10 +108,8 @@ class Digest:
         return self._printed < LINES_A_SECOND
 
     def _safe(self, text: str) -> str:
-        for secret in self.secrets:
-            if len(secret) >= SHORTEST_SECRET:
-                text = text.replace(secret, "[secret]")
-        return plain(text)
+        # Cut far behind what is shown: a secret that is cut in two has no shape any more.
+        return plain(self._redactor.text(text[: 2 * LOOK_AT_CHARS]))
 
 
 def sentence(signal: Signal) -> str:

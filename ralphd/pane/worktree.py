@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ralphd.core.repairs import Lock, WorktreeFacts
 from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, admin_folder, is_object_id, link_files, newest_of_log
+from ralphd.pane.filters import instead_of_theirs
 from ralphd.pane.git import Git
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ class Place:
         return f"{self.admin}/ralphd-ready"
 
     def git(self, index: str = "") -> Git:
-        return Git(self.admin, self.worktree, index)
+        return Git(self.admin, self.worktree, index, instead_of_theirs(self.git_dir, self.admin))
 
 
 def look(place: Place, now_s: float) -> WorktreeFacts:

@@ -44,6 +44,22 @@ def test_a_session_that_begins_and_ends_while_the_journal_is_stuck_is_recorded()
     assert len(story.journal.bodies(records.TrajectoryEnded)) == 2
 
 
+def test_the_last_session_before_a_restart_is_recorded_though_the_daemon_dies() -> None:
+    story = UnderFire(loops=1)
+    story.make_pass()
+    story.drain()
+    story.run_up("l1")  # its first session is not heard of yet
+    story.wish("restart", loops=["l1"])
+    story.drain()
+    story.make_pass()
+    story.drain()
+    story.crash()
+    story.obey("l1")
+    story.make_pass()
+    story.drain()
+    assert [body.outcome.kind for body in story.journal.bodies(records.TrajectoryEnded)] == [Kind.STOPPED]
+
+
 def test_records_of_one_loop_that_cannot_be_read_cost_no_other_loop_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(loops=2)
     story.begin()

@@ -81,7 +81,7 @@ def test_secrets_never_reach_the_pane():
     paper = Paper()
     paper.digest.secrets = ("sk-ant-123", "")
     (line,) = paper.shown(Called(id="1", tool="Bash", command="curl -H sk-ant-123"))
-    assert line == "runs: curl -H [secret]"
+    assert line == "runs: curl -H [redacted]"
 
 
 def test_a_terminal_that_takes_nothing_holds_up_nobody_and_lines_are_counted():

@@ -410,3 +410,37 @@ def test_a_loops_own_moves_are_its_own_whatever_logs_are_set_to(place: Place, ti
     git(tree, "update-ref", f"refs/heads/{BRANCH}", tip)
     git(tree, "update-ref", f"refs/heads/{BRANCH}", done)
     assert mended(place, tip) == ()
+
+
+@pytest.mark.parametrize("where", ["config", "included", "worktree"])
+def test_no_repair_goes_through_a_filter_that_a_loop_configured(
+    place: Place, tip: str, tree: Path, tmp_path: Path, where: str
+) -> None:
+    file = {"config": Path(place.git_dir, "config"), "worktree": Path(place.admin, "config.worktree")}.get(where)
+    at = file or tmp_path / "included"
+    for key in ("clean", "smudge", "process"):
+        git(tree, "config", "-f", str(at), f"filter.a=b.{key}", f"touch {tmp_path}/ran; true")
+    git(tree, "config", "-f", str(at), "filter.a=b.required", "true")
+    if where == "included":
+        git(tree, "config", "-f", str(Path(place.git_dir, "config")), "include.path", str(at))
+    (Path(place.git_dir) / "info").mkdir(exist_ok=True)
+    (Path(place.git_dir) / "info" / "attributes").write_text("* filter=a=b\n")
+    (tree / "work").write_text("unsaved")
+    saved = reset_clean(place, git(tree, "rev-parse", f"{tip}~1"), "s1", time.time())
+    assert git(place.git_dir, "cat-file", "-p", f"{saved.ref}:work") == "unsaved"
+    assert (tree / "src" / "a.py").read_text() == "a = 2\n"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_persons_own_filter_holds_in_a_repair(
+    place: Place, tip: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("clean", "tr a-z A-Z"), ("smudge", "cat")):
+        git(tree, "config", "-f", str(tmp_path / "persons"), f"filter.up.{name}", value)
+        git(tree, "config", "-f", str(Path(place.git_dir, "config")), f"filter.up.{name}", "false")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".gitconfig").write_text((tmp_path / "persons").read_text())
+    (tree / ".gitattributes").write_text("work filter=up\n")
+    (tree / "work").write_text("unsaved")
+    saved = reset_clean(place, git(tree, "rev-parse", f"{tip}~1"), "s1", time.time())
+    assert git(place.git_dir, "cat-file", "-p", f"{saved.ref}:work") == "UNSAVED"
