@@ -29,12 +29,13 @@ from ralphd.core.state import NightState
 from ralphd.core.status import iso
 from ralphd.daemon.assign import Assigner
 from ralphd.daemon.inbox import Changed, Leave, Rang
-from ralphd.daemon.recover import recover
+from ralphd.daemon.recover import note_reboot, recover
 from ralphd.daemon.run import Hooks
 from ralphd.edges import nightfile
 from ralphd.edges.control import ControlServer
 from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
+from ralphd.edges.processes import boot_id
 from ralphd.edges.schedule import Schedule
 from ralphd.edges.space import room
 from ralphd.edges.systemd import forget
@@ -213,6 +214,7 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
     try:
         if heart.adopted:
             recover(parts.daemon.night)
+            note_reboot(parts.daemon.night, boot_id())
             if watch.mode != "inotify":
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
