@@ -45,6 +45,7 @@ class LoopFolders:
 
     def assign(self, assignment: Assignment, preamble: str) -> None:
         folder = Path(assignment.folder)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # by itself: only the last of a path gets the mode
         for name in ("", "calls", "logs", "notes", "notes/used", "prompts", "spill", "tmp"):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         bell = folder / "calls" / "bell"
