@@ -163,7 +163,8 @@ class Start:
         names = [plan.task_name(one.config.name, one.checkout.toplevel) for one in asked]
         if len(set(names)) < len(names):
             raise UsageError(f"two tasks are named {max(names, key=names.count)!r}; give each [[task]] its own name")
-        os.makedirs(os.path.join(folder, "repositories"), mode=0o700)
+        for path in (folder, os.path.join(folder, "repositories")):
+            os.mkdir(path, 0o700)
         return [self._task(name, one, folder) for name, one in zip(names, asked, strict=True)]
 
     def _task(self, name: str, one: preflight.Asked, folder: str) -> Task:

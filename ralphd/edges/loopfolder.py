@@ -52,6 +52,7 @@ class LoopFolders:
             return  # a spawn that was slower than a restart
         self._generations[assignment.folder] = assignment.generation
         folder = Path(assignment.folder)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # by itself: only the last of a path gets the mode
         for name in ("", "calls", "logs", "notes", "notes/used", "prompts", "spill", "tmp"):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         bell = folder / "calls" / "bell"

@@ -6,6 +6,7 @@ has the same objects and refs by links and everything else of its own; every git
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -119,7 +120,7 @@ class NightRepository:
         aside = _move_aside(path)
         shutil.rmtree(admin_folder(self.git_dir, branch), ignore_errors=True)  # an index of files that are gone
         for name, text in files:
-            os.makedirs(os.path.dirname(name), exist_ok=True)
+            _make_private(os.path.dirname(name))
             replace_file(name, text)
         return Linked(worktree=path, branch=branch, head=head, moved_aside=aside)
 
@@ -242,6 +243,14 @@ def _content(path: str) -> bytes | None:
         return None
     finally:
         os.close(fd)
+
+
+def _make_private(folder: str) -> None:
+    """Make a folder and what is missing above it, each 0700: os.makedirs gives its mode to the last one only."""
+    if not os.path.isdir(folder):
+        _make_private(os.path.dirname(folder))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
 
 
 def _move_aside(path: str) -> str:
