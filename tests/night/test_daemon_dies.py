@@ -21,7 +21,7 @@ from support.invariants import assert_each_record_once, assert_one_outcome_each
 from support.nightbox import NightBox, night_box
 from support.repositories import commit, git, repository
 
-from ralphd.core import events, records
+from ralphd.core import clocks, events, records
 from ralphd.daemon import failpoints
 from ralphd.edges.processes import identity
 from ralphd.edges.tmux_socket import peer_pid, socket_path
@@ -304,7 +304,7 @@ def test_a_frozen_daemon_costs_no_loop_anything(box: NightBox) -> None:
     runners, daemon = box.runners(), box.daemon_pid()
     os.kill(daemon, signal.SIGSTOP)
     told = {loop: len(box.records(loop)) for loop in runners}
-    time.sleep(12.0)  # longer than a busy machine makes a pass wait
+    time.sleep(clocks.STOPPED_S + 3.0)  # longer than a busy machine makes a pass wait
     assert all(len(box.records(loop)) > told[loop] for loop in runners), "the loops run on"
     os.kill(daemon, signal.SIGCONT)
     box.wait_until(lambda: "host.suspended" in box.outcomes(), "the gap is noted")
