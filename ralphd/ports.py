@@ -9,6 +9,7 @@ from typing import Protocol
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Assignment, Order
 from ralphd.core.model import Candidate, Loop, Task, Verdict
+from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Head
 
 
@@ -31,6 +32,10 @@ class Journal(Protocol):
     @property
     def trouble(self) -> str:
         """Say why the newest attempt to write failed; empty when all is well."""
+
+    @property
+    def trouble_kind(self) -> Kind:
+        """Return which outcome the trouble is: host.disk_full, host.inodes, host.io_error or daemon.journal_error."""
 
     def close(self) -> object:
         """Write what waits and stop."""

@@ -9,6 +9,7 @@ from ralphd.core.errors import EdgeError
 from ralphd.core.events import Body, Entry
 from ralphd.core.exchange import Assignment, Order
 from ralphd.core.model import Candidate, Loop, Task, Verdict
+from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Head
 from ralphd.ports import PaneSeen, Told
 
@@ -48,6 +49,7 @@ class FakeJournal:
 
     stored: list[Entry] = field(default_factory=list)
     stuck: str = ""
+    trouble_kind: Kind = Kind.DISK_FULL
     waiting: list[tuple[list[Entry], Callable[[list[Entry]], None] | None]] = field(default_factory=list)
 
     @property

@@ -95,6 +95,7 @@ class NightState:
     started_at: float = 0.0
     ends_at: float | None = None
     for_s: float | None = None
+    boot_id: str = ""  # of the boot in which a runner was last heard of, or the machine found started anew
     jumped_s: float = 0.0  # by how much the wall's clock was set since the start
     ended_at: float | None = None
     why_ended: str = ""
@@ -118,6 +119,8 @@ class NightState:
             _apply_daemon(self, loop, entry)
         elif loop is not None and entry.generation >= loop.generation:
             loop.generation = entry.generation
+            if isinstance(entry.body, records.RunnerStarted):
+                self.boot_id = entry.body.boot_id
             _apply_runner(loop, entry)
 
 
@@ -173,6 +176,8 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             _apply_refutation(loop, outcome)
         case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.CLOCK_JUMP:
             _apply_jump(state, clocks.seconds_of(outcome))
+        case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.REBOOTED and loop is None:
+            state.boot_id = str(outcome.detail.get("boot_id", ""))
         case events.OutcomeNoted(outcome=outcome) if loop is not None:
             _apply_noted(loop, outcome)
         case events.NightEnded(why=why):

@@ -45,12 +45,17 @@ class Sight:
         )
 
 
-def hear(world: World, state: NightState, sight: Sight) -> list[Entry]:
-    """Return what the runners told since the last time; note in ``sight`` who lives."""
+def hear(world: World, state: NightState, sight: Sight, *, listen: bool = True) -> list[Entry]:
+    """Return what the runners told since the last time; note in ``sight`` who lives.
+
+    Without ``listen`` their records are left where they are: they keep, and are read another time.
+    """
     news: list[Entry] = []
     for loop in state.loops.values():
         # before its records: a runner that is gone now has written all it had to say
         sight.alive[loop.loop.id] = world.folders.alive(loop.loop.folder)
+        if not listen:
+            continue
         try:
             told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
         except OSError as error:  # what the others told has been read, and is read once

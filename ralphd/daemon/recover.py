@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralphd.core import actions, events
 from ralphd.core.errors import EdgeError
-from ralphd.core.outcomes import Kind
+from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Settled
 from ralphd.daemon.tick import Night
@@ -28,6 +28,15 @@ def recover(night: Night) -> None:
     night.doer.act(night.state, again)
     night.note(Kind.DAEMON_RESTARTED, f"took up {len(night.state.loops)} loops")
     hit("recovered")
+
+
+def note_reboot(night: Night, boot_id: str) -> None:
+    """Record once that the machine was started anew since a runner was last heard of: none of them can live."""
+    if night.state.boot_id in {"", boot_id}:
+        return
+    what = f"the machine was started anew; {len(night.state.loops)} loops go on from their worktrees"
+    outcome = Outcome(kind=Kind.REBOOTED, detail={"boot_id": boot_id}, evidence=(Evidence(what=what),))
+    night.record([night.entry("", events.OutcomeNoted(outcome=outcome))])
 
 
 def _expect_runners(night: Night) -> None:

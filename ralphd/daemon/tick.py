@@ -23,6 +23,8 @@ from ralphd.daemon.world import World
 
 # A full or locked disk is retried by the writer; a person who stops a night is not kept longer than this.
 JOURNAL_PATIENCE_S = 30.0
+# While the journal takes nothing, what the runners told waits in memory up to here (some 50 MiB), then in their files.
+UNSTORED_MAX = 20_000
 GAPS_KEPT = 16
 
 
@@ -41,7 +43,7 @@ class Night:
 
     def tick(self) -> None:
         self.heed_clocks()
-        news = hear(self.world, self.state, self.sight)
+        news = hear(self.world, self.state, self.sight, listen=self.unstored < UNSTORED_MAX)
         if news:
             hit("records_heard")
         # before anything else can fail: a record is read once
@@ -59,7 +61,7 @@ class Night:
         self.heed_clocks()
         if self.unstored or not self.sight.heard:
             return
-        self.record(self._entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
+        self.record(self.entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
         if not self.unstored:
             self.intend(policy.decide(self.state, self.present()))
 
@@ -75,7 +77,7 @@ class Night:
         for outcome in change.outcomes:
             if outcome.kind is Kind.SUSPENDED:
                 self.gaps = [*self.gaps[1 - GAPS_KEPT :], Gap(at=clock.now(), seconds=clocks.seconds_of(outcome))]
-        self.record(self._entry("", events.OutcomeNoted(outcome=outcome)) for outcome in change.outcomes)
+        self.record(self.entry("", events.OutcomeNoted(outcome=outcome)) for outcome in change.outcomes)
 
     def _known_gap(self, entry: Entry) -> bool:
         """Tell whether a runner tells of a gap that is recorded: what befell all of them is one row, not one a loop."""
@@ -118,14 +120,14 @@ class Night:
         self.advance()
 
     def settled(self, message: Settled) -> None:
-        bodies = [self._entry(loop, body, gen, traj) for loop, gen, traj, body in message.bodies]
+        bodies = [self.entry(loop, body, gen, traj) for loop, gen, traj, body in message.bodies]
         end = events.ActionSettled(intent=message.intent, result=message.result, detail=message.detail)
         intended = self.state.intents.get(message.intent)
         loop = str(intended.args.get("loop", "")) if intended else ""
         if intended and intended.type == actions.SpawnRunner.__name__ and message.result == "done":
             self.sight.silent.add(loop)
         hit("settling")
-        self.record([*bodies, self._entry(loop, end)])
+        self.record([*bodies, self.entry(loop, end)])
         hit("settled_submitted")
 
     def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
@@ -176,9 +178,9 @@ class Night:
         if isinstance(decision.action, actions.Verify):
             loop = decision.action.candidate.loop
         self.world.log.info("decided", action=type_, loop=loop, why=decision.why, by=decision.by)
-        return self._entry(loop, body)
+        return self.entry(loop, body)
 
-    def _entry(
+    def entry(
         self, loop: str, body: events.Body, generation: int | None = None, trajectory: int | None = None
     ) -> Entry:
         known = self.state.loops.get(loop)
@@ -200,7 +202,7 @@ class Night:
             stored.extend(entries)
             done.set()
 
-        self.world.journal.submit([self._entry("", end)], then=take)
+        self.world.journal.submit([self.entry("", end)], then=take)
         hit("end_submitted")
         if not done.wait(JOURNAL_PATIENCE_S):
             return False
@@ -212,7 +214,7 @@ class Night:
     def note(self, kind: Kind, what: str, loop: str = "") -> None:
         """Record a typed end that nobody else reports."""
         outcome = Outcome(kind=kind, evidence=(Evidence(what=what[:500]),))
-        self.record([self._entry(loop, events.OutcomeNoted(outcome=outcome))])
+        self.record([self.entry(loop, events.OutcomeNoted(outcome=outcome))])
 
 
 # What is passed when the journal has such an entry. Everything else that it stores is a record of a runner.

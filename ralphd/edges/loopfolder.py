@@ -131,6 +131,16 @@ class LoopFolders:
         return runner
 
 
+def standing_order(folder: str) -> Order | None:
+    """Return what a loop was told last; None when there is nothing that can be read as that."""
+    try:
+        fd = os.open(os.path.join(folder, "order.json"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            return codec.load(Order, json.loads(file.read(LINE_MAX_BYTES)))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
 def _new_lines(tail: _Tail) -> list[bytes]:
     chunk = os.pread(tail.fd, READ_AT_ONCE_BYTES, tail.offset)
     tail.offset += len(chunk)

@@ -11,6 +11,7 @@ from ralphd.core import events, records
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.report import report, to_json
 from ralphd.core.state import fold
+from ralphd.daemon.recover import note_reboot
 
 HOUR, DAY = 3600.0, 86_400.0
 TO_2038 = 2_147_483_648.0 - 1_800_000_000.0
@@ -142,6 +143,16 @@ def test_a_daemon_that_was_stopped_says_so_and_ends_nobody() -> None:
     story.step(600.0)
     assert story.kinds() == [Kind.SUSPENDED]
     assert story.undisturbed()
+
+
+def test_a_reboot_is_told_once_however_often_daemons_come_before_a_runner_does() -> None:
+    story = Clocks()
+    story.begin()  # its runners are of boot "b"
+    for boot in ("b", "c", "c"):
+        story.start_daemon()
+        note_reboot(story.night, boot)
+        story.drain()
+    assert story.kinds() == [Kind.REBOOTED]
 
 
 def test_one_loop_that_was_stopped_is_told_as_that_loops() -> None:
