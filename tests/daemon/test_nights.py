@@ -754,3 +754,13 @@ def test_a_branch_that_went_with_its_runner_is_made_again_where_it_was() -> None
     for _ in range(10):
         story.step(10)
     assert story.repositories.tips["l1"].commit == "d" * 40
+
+
+def test_a_night_repository_that_is_read_for_the_first_time_has_not_changed() -> None:
+    story = Story()
+    story.begin()
+    story.repositories.prints = {"config": "a"}
+    story.daemon.fingerprints.clear()
+    story.daemon._changed("/n/repo.git/config")
+    story.drain()
+    assert story.journal.bodies(events.OutcomeNoted) == []
