@@ -72,8 +72,11 @@ class Panes(Protocol):
 class Repositories(Protocol):
     """Night repositories and the loops' branches in them. Raises GitError."""
 
-    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
-        """Make the loops' worktrees, not checked out yet, and their branches. Nothing happens where both exist."""
+    def add_worktrees(self, task: Task, loops: Sequence[Loop], tips: Mapping[str, str]) -> None:
+        """Make the loops' worktrees, not checked out yet, and their branches. Nothing happens where both exist.
+
+        ``tips``: where branches were last, by loop; one that has been deleted since is made there again.
+        """
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         """Return the tips of the night's branches by loop id."""

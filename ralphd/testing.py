@@ -135,10 +135,11 @@ class FakeRepositories:
     hijacked: dict[str, tuple[str, str]] = field(default_factory=dict)  # loop -> where its branch was and was put to
     broken: str = ""
 
-    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
+    def add_worktrees(self, task: Task, loops: Sequence[Loop], tips: Mapping[str, str]) -> None:
         for loop in loops:
             self.worktrees.append(loop.id)
-            self.tips.setdefault(loop.id, Head(commit=task.base, tree=f"tree of {task.base}"))
+            start = tips.get(loop.id, task.base)
+            self.tips.setdefault(loop.id, Head(commit=start, tree=f"tree of {start}"))
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         del task, night

@@ -136,7 +136,8 @@ class Doer:
         for name, task in state.tasks.items():
             loops = [loop.loop for _, loop in spawns if loop.loop.task == name]
             if loops:
-                self.world.repositories.add_worktrees(task.task, loops)
+                tips = {loop.id: tip for loop in loops if (tip := state.loops[loop.id].tip)}
+                self.world.repositories.add_worktrees(task.task, loops, tips)
         hit("worktrees_made")
         for intent, loop in spawns:
             self._assign(state, loop, loop.generation, loop.reset_to)

@@ -209,9 +209,9 @@ class Daemon:
         before = self.fingerprints.copy()
         self._take_fingerprints()
         for name, now in self.fingerprints.items():
-            changed = sorted(
-                key for key in now.keys() | before.get(name, {}).keys() if now.get(key) != before[name].get(key)
-            )
+            if name not in before:  # it could not be read until now, so there is nothing to compare with
+                continue
+            changed = sorted(key for key in now.keys() | before[name].keys() if now.get(key) != before[name].get(key))
             if changed:
                 self.night.note(Kind.FOREIGN_CHANGE, f"the night repository's {', '.join(changed)} changed")
 

@@ -15,9 +15,10 @@ from ralphd.edges.night_repository import NightRepository
 class NightRepositories:
     """The working default of ports.Repositories."""
 
-    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
+    def add_worktrees(self, task: Task, loops: Sequence[Loop], tips: Mapping[str, str]) -> None:
         wanted = [(loop.worktree, loop.branch) for loop in loops]
-        NightRepository(task.night_repository).add_worktrees(wanted, task.base)
+        by_branch = {loop.branch: tips[loop.id] for loop in loops if loop.id in tips}
+        NightRepository(task.night_repository).add_worktrees(wanted, task.base, by_branch)
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         tips = NightRepository(task.night_repository).heads(f"ralphd/{night}/")

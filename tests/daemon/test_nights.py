@@ -741,3 +741,26 @@ def test_a_new_daemon_knows_where_a_branch_was() -> None:
     story.step(5)
     story.step(5)
     assert story.repositories.tips["l1"].commit == BASE
+
+
+def test_a_branch_that_went_with_its_runner_is_made_again_where_it_was() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.session_ends("l1", 1, head="d" * 40)
+    story.step()
+    story.folders.living.discard("/f/l1")
+    del story.repositories.tips["l1"]
+    for _ in range(10):
+        story.step(10)
+    assert story.repositories.tips["l1"].commit == "d" * 40
+
+
+def test_a_night_repository_that_is_read_for_the_first_time_has_not_changed() -> None:
+    story = Story()
+    story.begin()
+    story.repositories.prints = {"config": "a"}
+    story.daemon.fingerprints.clear()
+    story.daemon._changed("/n/repo.git/config")
+    story.drain()
+    assert story.journal.bodies(events.OutcomeNoted) == []
