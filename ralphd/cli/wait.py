@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -77,7 +78,16 @@ class Wait:
                     return begun
         finally:
             control.close()
+            self._send_away()
         return None
+
+    def _send_away(self) -> None:
+        """Answer whoever asked while the night was being begun, or while we left."""
+        with contextlib.suppress(Empty):
+            while True:
+                message = self.inbox.get_nowait()
+                if isinstance(message, Asked):
+                    refuse(message.reply, "the daemon was just changing between waiting and a night; ask again", 1)
 
     def _hear(self) -> None:
         """Wait a moment for a request or a signal, and answer it."""
