@@ -25,6 +25,7 @@ from ralphd.daemon import tick
 
 LOOPS = ("l1", "l2")
 loops = st.sampled_from(LOOPS)
+EXAMPLES = int(os.environ.get("RALPHD_TEST_EXAMPLES", "60"))  # 1,500 take some two minutes
 kinds = st.sampled_from([Kind.NEXT, Kind.NOOP, Kind.EXITED, Kind.SIGNALLED])
 
 
@@ -192,4 +193,4 @@ def run(examples: int, steps: int) -> None:
 
 
 def test_a_daemon_that_dies_at_any_message_loses_and_doubles_nothing() -> None:
-    run(int(os.environ.get("RALPHD_TEST_EXAMPLES", "60")), 40)
+    run(EXAMPLES, 40)
