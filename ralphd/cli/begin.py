@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from ralphd import __version__
 from ralphd.cli import preflight, settings, shipped
 from ralphd.cli.place import Place
+from ralphd.cli.relearn import mend_journal
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Frame, open_journal, remembered, tmux
+from ralphd.cli.wire import Frame, logger, open_journal, redactor, remembered, tmux
 from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
@@ -23,6 +24,7 @@ from ralphd.core.model import Task
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import NightState
 from ralphd.daemon.failpoints import hit
+from ralphd.edges import nightfile
 from ralphd.edges.checkout import delivered_nights, describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
@@ -74,6 +76,17 @@ class Start:
         program = preflight.find_program(config.agent, self.settings.folder, self.environ)
         return self._new(config, asked, program)
 
+    def mend(self) -> None:
+        """See that a sound journal is there before anything reads it; what was lost is told and recorded."""
+        config = self.settings.read()
+
+        def say_and_log(text: str) -> None:
+            """Tell it where it stays, too: who started this may never look at the terminal again."""
+            self.say(text)
+            logger(self.place.log, redactor(config, self.environ)).warning(text)
+
+        mend_journal(self.place, config, lambda: open_journal(self.place, config, self.environ), say_and_log)
+
     def _take_up(self, row: NightRow) -> Begun:
         state, last_seq = remembered(self.place, Config(), row.id)
         own = settings.recalled(state.config)
@@ -84,6 +97,8 @@ class Start:
         self._refresh_verifiers(state, config, own.folder)
         frame = self._frame(config, program, state, last_seq)
         journal = open_journal(self.place, config, self.environ)
+        if nightfile.read(self.place.night(row.id)) is None:
+            self._leave_night_file(config, row.id)
         return Begun(frame=frame, journal=journal, settings=own, adopted=True)
 
     @staticmethod
@@ -110,10 +125,22 @@ class Start:
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)  # made a moment ago by this very start; no agent ran yet
             raise
+        self._leave_night_file(config, night)
         state, last_seq = remembered(self.place, config, night)
         self._warn(tasks, config)
         frame = self._frame(config, program, state, last_seq)
         return Begun(frame=frame, journal=journal, settings=self.settings, adopted=False)
+
+    def _leave_night_file(self, config: Config, night: str) -> None:
+        """Write down beside the journal what the night is; without it a lost journal would orphan its loops."""
+        reader = JournalReader.open(self.place.journal(config))
+        try:
+            frame = list(reader.entries(night, types=("NightStarted", "TaskAdded", "LoopAdded")))
+            nightfile.write(self.place.night(night), frame, redactor(config, self.environ))
+        except OSError as error:
+            self.say(f"night.json can't be written ({error.strerror}): the night hangs on its journal alone")
+        finally:
+            reader.close()
 
     def _frame(self, config: Config, program: str, state: NightState, last_seq: Mapping[str, int]) -> Frame:
         return Frame(
@@ -136,7 +163,8 @@ class Start:
         names = [plan.task_name(one.config.name, one.checkout.toplevel) for one in asked]
         if len(set(names)) < len(names):
             raise UsageError(f"two tasks are named {max(names, key=names.count)!r}; give each [[task]] its own name")
-        os.makedirs(os.path.join(folder, "repositories"), mode=0o700)
+        for path in (folder, os.path.join(folder, "repositories")):
+            os.mkdir(path, 0o700)
         return [self._task(name, one, folder) for name, one in zip(names, asked, strict=True)]
 
     def _task(self, name: str, one: preflight.Asked, folder: str) -> Task:

@@ -20,9 +20,10 @@ from ralphd.cli.pulse import Pulse, pulse
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
 from ralphd.cli.wait import Wait, account_after, account_before
-from ralphd.cli.wire import Parts, assigner, build, known_secrets, on_request, tmux
+from ralphd.cli.wire import Parts, assigner, build, known_secrets, on_request, redactor, tmux
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
+from ralphd.core.events import Entry, NightEnded
 from ralphd.core.outcomes import Kind
 from ralphd.core.state import NightState
 from ralphd.core.status import iso
@@ -30,14 +31,19 @@ from ralphd.daemon.assign import Assigner
 from ralphd.daemon.inbox import Changed, Leave, Rang
 from ralphd.daemon.recover import note_reboot, recover
 from ralphd.daemon.run import Hooks
+from ralphd.edges import nightfile
 from ralphd.edges.control import ControlServer
+from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
 from ralphd.edges.processes import boot_id
 from ralphd.edges.schedule import Schedule
+from ralphd.edges.space import room
 from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
 
 REPORT_EVERY_S = 600.0  # so that a night which is cut short has a report of its last minutes
+
+BACKUP_EVERY_S = 900.0  # what a lost journal may cost at most, in what the daemon itself decided and judged
 
 
 class When(Enum):
@@ -96,6 +102,7 @@ def serve(
     try:
         ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
         try:
+            start.mend()
             _nights(start, word, heart, when)
         finally:
             ownership.release()
@@ -195,6 +202,8 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
         ready=lambda text, runs: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted, runs=runs),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
+        backup=lambda: _back_up(place, begun),
+        room=lambda: room(place.state),
         ticked=heart.beat,
     )
     parts = build(begun.frame, begun.journal, hooks)
@@ -216,6 +225,27 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
         watch.close()
         control.close()
         parts.close()
+        _keep_the_end(place, begun, parts)
+
+
+def _back_up(place: Place, begun: Begun) -> None:
+    """Copy the journal if it is a file of ours. Raises JournalError."""
+    path = place.journal(begun.frame.config)
+    if path == place.journal():
+        back_up(path, time.time(), begun.frame.state.id)
+
+
+def _keep_the_end(place: Place, begun: Begun, parts: Parts) -> None:
+    """Note a night's end beside the journal, and keep a copy that has it: a lost journal must not begin it again."""
+    state = begun.frame.state
+    if state.ended_at is None:
+        return
+    end = Entry(at=state.ended_at, night=state.id, body=NightEnded(why=state.why_ended))
+    try:
+        nightfile.close(place.night(state.id), end, redactor(begun.frame.config, begun.frame.environ))
+        _back_up(place, begun)
+    except (OSError, RalphdError) as error:
+        parts.daemon.night.world.log.warning("the night's end is in the journal alone", why=str(error))
 
 
 def _has_run(state: NightState) -> bool:
@@ -253,6 +283,7 @@ def _watch(begun: Begun, parts: Parts) -> Watch:
 def _schedule(begun: Begun, parts: Parts) -> Schedule:
     schedule = Schedule(lambda name: parts.inbox.put(Rang(name=name)))
     schedule.every("report", REPORT_EVERY_S)
+    schedule.every("backup", BACKUP_EVERY_S)
     if begun.frame.state.ends_at is not None:
         schedule.at("end", datetime.fromtimestamp(begun.frame.state.ends_at, UTC))
     return schedule

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, replace
 
 from ralphd.core import configfile, times
@@ -50,7 +51,9 @@ class Settings:
 
     def _text(self) -> str:
         try:
-            with open(self.path, "rb") as file:
+            with open(self.path, "rb", opener=_without_waiting) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise ConfigError(f"{self.path} is not a plain file; put one there")
                 data = file.read(TOO_LARGE_BYTES + 1)
         except FileNotFoundError:
             if self.named:
@@ -64,6 +67,11 @@ class Settings:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ConfigError(f"{self.path} is not UTF-8: byte {error.start}") from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open even a FIFO at once: a daemon that reads its settings again must not wait for somebody to write there."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
 
 
 def found_from(folder: str, given: str = "") -> Settings:

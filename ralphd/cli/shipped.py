@@ -38,6 +38,7 @@ def check_runner(python: tuple[str, ...] = LEAN_PYTHON, runner: str = RUNNER) ->
         done = subprocess.run(
             [*python, runner],
             cwd="/",
+            env={},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

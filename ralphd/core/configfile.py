@@ -31,6 +31,8 @@ def read(text: str, path: str = "ralphd.toml") -> Config:
         found = re.search(r"line (\d+)", str(error))
         line = int(found.group(1)) if found else 0
         raise ConfigError(f"{path}: this is not TOML: {error}", line=line) from None
+    except RecursionError:
+        raise ConfigError(f"{path}: this is nested too deeply for a configuration") from None
     return _Reader(path, text).whole(data)
 
 

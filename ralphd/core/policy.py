@@ -31,6 +31,14 @@ class Head:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A branch that somebody else put from ``to``, where its loop left it, to ``found``."""
+
+    found: str
+    to: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoopNow:
     """What is seen of a loop this moment. ``alive``: its runner holds the loop's lock."""
 
@@ -39,6 +47,7 @@ class LoopNow:
     server_lives: bool = True  # the tmux server that its window was in
     spawns: int = 0  # in a row without a sign of life
     spawned_at: float = 0.0
+    moved: Moved | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +150,14 @@ def _wanted(state: NightState) -> Iterator[LoopState]:
     return (loop for loop in state.loops.values() if loop.want is Want.RUNNING)
 
 
+def _return_branches(state: NightState, present: Present) -> Iterator[Decision]:
+    for loop in state.loops.values():
+        moved = present.loops[loop.loop.id].moved
+        if moved is not None and moved.found not in loop.returned:  # once: whoever insists isn't fought
+            action = actions.ReturnBranch(loop=loop.loop.id, found=moved.found, to=moved.to)
+            yield Decision(action=action, why="somebody else than its loop moved its branch")
+
+
 def _verify_bases(state: NightState, _present: Present) -> Iterator[Decision]:
     for task in state.tasks.values():
         if task.base is None and task.task.verifier.command:
@@ -233,6 +250,7 @@ RULES = (
     _respect_closed_window,
     _hold_credential,
     _keep_running,
+    _return_branches,
     _verify_bases,
     _verify_claims,
     _verify_ends,

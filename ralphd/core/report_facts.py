@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from ralphd.core import clocks, events, records
+from ralphd.core.losses import Loss, loss_in
 from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import Kind, Outcome
 
@@ -96,6 +97,7 @@ class Facts:
     actions: list[ActionFact] = field(default_factory=list)
     intents: dict[int, ActionFact] = field(default_factory=dict)
     traces: dict[str, list[TraceFact]] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)  # what a damaged journal could not give back
 
     def of(self, loop: str) -> LoopFacts:
         found = self.loops.get(loop)
@@ -228,6 +230,13 @@ def _newest(before: records.Usage | None, now: records.Usage) -> records.Usage:
     return before if before is not None and now == records.Usage() else now
 
 
+def _noted(facts: Facts, entry: events.Entry) -> None:
+    assert isinstance(entry.body, events.OutcomeNoted)
+    loss = loss_in(entry.body.outcome)
+    if loss is not None:
+        facts.losses.append(loss)
+
+
 def _judged(facts: Facts, entry: events.Entry) -> None:
     body = entry.body
     assert isinstance(body, events.VerdictGiven)
@@ -285,6 +294,7 @@ _STEPS: dict[type, Callable[[Facts, events.Entry], None]] = {
     events.LoopAdded: _loop_added,
     events.VerdictGiven: _judged,
     events.ClaimSettled: _settled_claim,
+    events.OutcomeNoted: _noted,
     events.ActionIntended: _intended,
     events.ActionSettled: _settled,
     records.TrajectoryStarted: _began,

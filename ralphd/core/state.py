@@ -60,6 +60,8 @@ class LoopState:
     refuted: dict[str, str] | None = None  # the newest refuted claim, as slots of a note
     parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
     told: set[str] = field(default_factory=set)  # keys of notes left
+    tip: str = ""  # where the branch was when its runner last said so
+    returned: set[str] = field(default_factory=set)  # commits that others moved its branch to, and it was put back from
     note: str = ""
 
     @property
@@ -157,6 +159,8 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             state.loops[added.id] = LoopState(loop=added)
         case events.ActionIntended() as intended:
             state.intents[entry.id] = intended
+            if loop is not None and intended.type == actions.ReturnBranch.__name__:
+                loop.returned.add(str(intended.args.get("found", "")))
             if intended.type == actions.RestartLoop.__name__:
                 state.restarts[entry.id] = entry.generation + 1
         case events.ActionSettled(intent=intent, result=result):
@@ -233,7 +237,7 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
             state.ending, state.skip_verification = True, now
         case actions.Tell(loop=name):
             state.loops[name].told.add(actions.key(action))
-        case actions.SpawnRunner() | actions.Verify():
+        case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
             pass
 
 
@@ -286,7 +290,10 @@ def _apply_runner(loop: LoopState, entry: Entry) -> None:
         case records.RunnerStopped(why=why):
             _runner_gone(loop)
             loop.left = why
-        case records.TrajectoryStarted():
+        case records.Prepared(head=head):
+            loop.tip = head
+        case records.TrajectoryStarted(head=head):
+            loop.tip = head
             loop.trajectory = entry.trajectory
             loop.session_open, loop.reset_to = True, ""
             loop.held_kind = loop.held_why = ""
@@ -320,6 +327,7 @@ def _apply_end(loop: LoopState, entry: Entry, ended: records.TrajectoryEnded) ->
     loop.usage = add_usage(loop.usage, ended.usage)
     loop.usage_now = records.Usage()
     loop.quiet_for_s = 0.0
+    loop.tip = ended.head_after
     left = Ending(entry=entry.id, generation=entry.generation, trajectory=entry.trajectory, head=ended.head_after)
     loop.claim = left if ended.claims_done else loop.claim
     loop.ended = left if ended.head_after != ended.head_before else loop.ended

@@ -38,6 +38,8 @@ class Doer:
             match action:
                 case actions.SpawnRunner(loop=loop):
                     spawns.append((intent, state.loops[loop]))
+                case actions.ReturnBranch():
+                    self.slow.submit(self._return_branch, state, intent, action)
                 case actions.Verify(candidate=candidate):
                     self.queue.add(state, intent, candidate)
                 case _:
@@ -72,7 +74,7 @@ class Doer:
                 text = fill(self.world.template(template), slots)
                 self.world.folders.note(state.loops[loop].loop.folder, f"{intent:08d}-{template}.md", text)
                 hit("note_written")
-            case actions.EndNight() | actions.SpawnRunner() | actions.Verify():
+            case actions.EndNight() | actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
                 pass
 
     def reassign(self, state: NightState) -> None:
@@ -109,6 +111,23 @@ class Doer:
             else:
                 self._spawn_failed(intent, loop, why)
 
+    def _return_branch(self, state: NightState, intent: int, action: actions.ReturnBranch) -> None:
+        """Put it back and say so; nobody in particular is charged, for nobody knows who it was. Runs in ``slow``."""
+        loop = state.loops[action.loop].loop
+        where: dict[str, object] = {"loop": loop.id, "found": action.found, "to": action.to}
+        try:
+            ref = self.world.repositories.put_back(
+                state.tasks[loop.task].task, loop, found=action.found, to=action.to, stamp=f"{intent:08d}"
+            )
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            what, result = f"{loop.branch} was moved by somebody else and could not be put back: {error}", "failed"
+        else:
+            where["ref"] = ref
+            what, result = f"{loop.branch} was moved by somebody else; it is back, what was there is {ref}", "done"
+        outcome = Outcome(kind=Kind.FOREIGN_CHANGE, detail=where, evidence=(Evidence(what=what[:500]),))
+        body = ("", 0, 0, OutcomeNoted(outcome=outcome))
+        self.inbox.put(Settled(intent=intent, result=result, detail=what[:500], bodies=(body,)))
+
     def _make_ready(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
         self.world.host.end_leftovers([loop.loop.nonce for _, loop in spawns if loop.started])
         hit("leftovers_ended")
@@ -117,7 +136,8 @@ class Doer:
         for name, task in state.tasks.items():
             loops = [loop.loop for _, loop in spawns if loop.loop.task == name]
             if loops:
-                self.world.repositories.add_worktrees(task.task, loops)
+                tips = {loop.id: tip for loop in loops if (tip := state.loops[loop.id].tip)}
+                self.world.repositories.add_worktrees(task.task, loops, tips)
         hit("worktrees_made")
         for intent, loop in spawns:
             self._assign(state, loop, loop.generation, loop.reset_to)

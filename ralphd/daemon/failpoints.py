@@ -89,10 +89,11 @@ def parse(text: str) -> Armed | None:
     """Read ``name:act[:nth]``; None of an empty text. Raises ValueError: a test with a wrong name must not pass."""
     if not text:
         return None
-    name, act, nth = (*text.split(":", 2), "1")[:3]
-    if name not in NAMES or act not in ACTS or int(nth) < 1:
+    name, _, rest = text.partition(":")
+    act, _, nth = rest.partition(":")
+    if name not in NAMES or act not in ACTS or not (nth or "1").isdigit() or nth == "0":
         raise ValueError(f"{VARIABLE}={text!r}: no such failpoint; name:kill|raise|freeze[:nth]")
-    return Armed(name=name, at=ACTS[act], nth=int(nth))
+    return Armed(name=name, at=ACTS[act], nth=int(nth or 1))
 
 
 armed = parse(os.environ.get(VARIABLE, ""))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ralphd.core import records
+from ralphd.core import actions, records
 from ralphd.core.errors import EdgeError
 from ralphd.core.events import Entry
-from ralphd.core.policy import Head, LoopNow
+from ralphd.core.policy import Head, LoopNow, Moved
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.world import World
 
@@ -30,6 +30,8 @@ class Sight:
     servers: dict[str, str] = field(default_factory=dict)  # the tmux server that each loop came up in
     server: str = ""
     refused: int = 0
+    suspects: dict[str, str] = field(default_factory=dict)  # loop -> where its branch is, but not by its worktree
+    moved: dict[str, Moved] = field(default_factory=dict)  # the same, seen twice
     heard: bool = False  # at least once: before, who lives is not known
 
     def now(self, loop: str) -> LoopNow:
@@ -39,15 +41,21 @@ class Sight:
             server_lives=bool(self.server) and self.servers.get(loop, self.server) == self.server,
             spawns=self.spawns.get(loop, 0),
             spawned_at=self.spawned_at.get(loop, 0.0),
+            moved=self.moved.get(loop),
         )
 
 
-def hear(world: World, state: NightState, sight: Sight) -> list[Entry]:
-    """Return what the runners told since the last time; note in ``sight`` who lives."""
+def hear(world: World, state: NightState, sight: Sight, *, listen: bool = True) -> list[Entry]:
+    """Return what the runners told since the last time; note in ``sight`` who lives.
+
+    Without ``listen`` their records are left where they are: they keep, and are read another time.
+    """
     news: list[Entry] = []
     for loop in state.loops.values():
         # before its records: a runner that is gone now has written all it had to say
         sight.alive[loop.loop.id] = world.folders.alive(loop.loop.folder)
+        if not listen:
+            continue
         try:
             told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
         except OSError as error:  # what the others told has been read, and is read once
@@ -107,6 +115,43 @@ def _see_heads(world: World, state: NightState, sight: Sight, *, urgent: bool) -
     sight.heads_at = world.clock.monotonic()
     for task in state.tasks.values():
         try:
-            sight.heads.update(world.repositories.heads(task.task, state.id))
+            heads = world.repositories.heads(task.task, state.id)
         except EdgeError as error:
             world.log.warning("the night repository can't be read", task=task.task.name, error=str(error))
+            continue
+        for name, head in heads.items():
+            if name in state.loops:
+                _see_head(world, state, sight, state.loops[name], head)
+
+
+def _see_head(world: World, state: NightState, sight: Sight, loop: LoopState, head: Head) -> None:
+    """Take a tip for its loop's work, unless somebody else put the branch there: then it stays where it was seen last.
+
+    That must be seen twice: git moves a branch a moment before it writes so into the worktree's log.
+    """
+    name = loop.loop.id
+    left_at = _left_at(world, state, sight, loop, head.commit)
+    lasting = head.commit in loop.returned and not _returning(state, name)  # it could not be put back, or came again
+    if lasting or not left_at:
+        sight.heads[name] = head
+        sight.suspects.pop(name, None)
+        sight.moved.pop(name, None)
+    elif sight.suspects.get(name) == head.commit:
+        sight.moved[name] = Moved(found=head.commit, to=left_at)
+    else:
+        sight.suspects[name] = head.commit
+
+
+def _left_at(world: World, state: NightState, sight: Sight, loop: LoopState, found: str) -> str:
+    """Return where the loop left its branch if others took it from there to ``found``, else an empty string."""
+    seen = sight.heads.get(loop.loop.id)
+    task = state.tasks[loop.loop.task].task
+    for known in {loop.tip, seen.commit if seen else ""} - {"", found}:
+        if world.repositories.moved_by_others(task, loop.loop, known, found):
+            return known
+    return ""
+
+
+def _returning(state: NightState, loop: str) -> bool:
+    kind = actions.ReturnBranch.__name__
+    return any(intent.type == kind and intent.args.get("loop") == loop for intent in state.intents.values())

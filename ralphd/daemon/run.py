@@ -15,6 +15,7 @@ from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
 from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
+from ralphd.daemon.pressure import Pressures
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
 from ralphd.daemon.world import Assign
@@ -31,11 +32,14 @@ class Hooks:
 
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
+    ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks.
     """
 
     ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
     report: Callable[[], None]
     reload: Callable[[], tuple[Config, Assign]]
+    backup: Callable[[], None] = lambda: None
+    room: Callable[[], tuple[Kind, str] | None] = lambda: None
     ticked: Callable[[Night], None] = lambda _night: None
 
 
@@ -49,6 +53,8 @@ class Daemon:
     hooks: Hooks
     troubles: dict[str, str] = field(default_factory=dict)
     fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
+    pressures: Pressures = field(default_factory=Pressures)
+    backup_trouble: str = ""  # set by the slow pool
     started: float = 0.0
     is_ready: bool = False
     gone: bool = False
@@ -85,11 +91,25 @@ class Daemon:
         self.night.tick()
         self.closing.step()
         self._tell_ready()
-        trouble = self.night.world.journal.trouble
-        self.troubles.pop("journal", None)
-        if trouble:
-            self.troubles["journal"] = f"the journal can't be written: {trouble}"
+        self._look_at_troubles()
         self.hooks.ticked(self.night)
+
+    def _look_at_troubles(self) -> None:
+        journal, short = self.night.world.journal, self.hooks.room()
+        now: dict[Kind, str] = {} if short is None else {short[0]: short[1]}
+        said = {"disk": short[1] if short else "", "backup": self.backup_trouble, "journal": ""}
+        if journal.trouble:
+            said["journal"] = f"the journal can't be written: {journal.trouble}"
+            now[journal.trouble_kind] = said["journal"]
+        for name, words in said.items():
+            self.troubles.pop(name, None)
+            if words:
+                self.troubles[name] = words
+        began, over = self.pressures.look(now, self.night.world.clock.monotonic())
+        for words in began:
+            self.night.world.log.error(words)
+        for kind, words in over:
+            self.night.note(kind, words)
 
     def _handle(self, message: Message) -> None:
         match message:
@@ -115,6 +135,8 @@ class Daemon:
     def _ring(self, name: str) -> None:
         if name == "report":
             self.night.doer.slow.submit(self._report)
+        elif name == "backup":
+            self.night.doer.slow.submit(self._backup)
         else:
             self._pass()
 
@@ -126,6 +148,15 @@ class Daemon:
             self.night.world.log.exception("the report could not be written")
             return f"the report could not be written ({error}); `ralphd report` makes it anew"
         return ""
+
+    def _backup(self) -> None:
+        try:
+            self.hooks.backup()
+        except Exception as error:  # noqa: BLE001  # a night goes on without its backup; ``status`` says so
+            self.backup_trouble = str(error) or type(error).__name__
+            self.night.world.log.warning("no backup of the journal", why=self.backup_trouble)
+        else:
+            self.backup_trouble = ""
 
     def _tell_ready(self) -> None:
         if self.is_ready:
@@ -178,9 +209,9 @@ class Daemon:
         before = self.fingerprints.copy()
         self._take_fingerprints()
         for name, now in self.fingerprints.items():
-            changed = sorted(
-                key for key in now.keys() | before.get(name, {}).keys() if now.get(key) != before[name].get(key)
-            )
+            if name not in before:  # it could not be read until now, so there is nothing to compare with
+                continue
+            changed = sorted(key for key in now.keys() | before[name].keys() if now.get(key) != before[name].get(key))
             if changed:
                 self.night.note(Kind.FOREIGN_CHANGE, f"the night repository's {', '.join(changed)} changed")
 

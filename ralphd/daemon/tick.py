@@ -23,6 +23,8 @@ from ralphd.daemon.world import World
 
 # A full or locked disk is retried by the writer; a person who stops a night is not kept longer than this.
 JOURNAL_PATIENCE_S = 30.0
+# While the journal takes nothing, what the runners told waits in memory up to here (some 50 MiB), then in their files.
+UNSTORED_MAX = 20_000
 GAPS_KEPT = 16
 
 
@@ -41,7 +43,7 @@ class Night:
 
     def tick(self) -> None:
         self.heed_clocks()
-        news = hear(self.world, self.state, self.sight)
+        news = hear(self.world, self.state, self.sight, listen=self.unstored < UNSTORED_MAX)
         if news:
             hit("records_heard")
         # before anything else can fail: a record is read once

@@ -35,6 +35,9 @@ _SETTINGS = (
 )
 
 
+_KEPT = ("PATH", "HOME", "TMPDIR")  # to find git's own programs and a place for what is too large for memory
+
+
 @dataclass(frozen=True, kw_only=True)
 class Git:
     """Runs git for one repository.
@@ -79,8 +82,12 @@ class Git:
 
 
 def environment(places: Mapping[str, str], *, user_config: bool) -> dict[str, str]:
-    """Return the whole environment of a git: ours without any GIT_*, nothing that prompts, or writes on a read."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "LC_", "LANG"))}
+    """Return the whole environment of a git: no GIT_* of ours, nothing that prompts, or writes on a read.
+
+    Where an agent can write it gets next to nothing of ours: should something run there after all, it finds no secret.
+    """
+    kept = {name: value for name, value in os.environ.items() if user_config or name in _KEPT}
+    kept = {name: value for name, value in kept.items() if not name.startswith(("GIT_", "LC_", "LANG"))}
     quiet = {
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",

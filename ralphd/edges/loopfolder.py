@@ -52,6 +52,7 @@ class LoopFolders:
             return  # a spawn that was slower than a restart
         self._generations[assignment.folder] = assignment.generation
         folder = Path(assignment.folder)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # by itself: only the last of a path gets the mode
         for name in ("", "calls", "logs", "notes", "notes/used", "prompts", "spill", "tmp"):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         bell = folder / "calls" / "bell"
@@ -129,6 +130,16 @@ class LoopFolders:
             return None
         self._runners[folder] = (stamp, runner)
         return runner
+
+
+def standing_order(folder: str) -> Order | None:
+    """Return what a loop was told last; None when there is nothing that can be read as that."""
+    try:
+        fd = os.open(os.path.join(folder, "order.json"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            return codec.load(Order, json.loads(file.read(LINE_MAX_BYTES)))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def _new_lines(tail: _Tail) -> list[bytes]:

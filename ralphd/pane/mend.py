@@ -207,15 +207,15 @@ def _put_branch_back(place: Place, facts: WorktreeFacts, repair: PutBranchBack, 
     text = f"the branch {was}; it is at {repair.to[:12]} again"
     if facts.at_home and facts.tip:
         text += _switch(place, (facts.tip, repair.to), saved, stamp)
-    Git(place.git_dir)("update-ref", "--no-deref", place.ref, repair.to)
+    # from the worktree, so that its own log tells of it: nobody takes it for a stranger's doing
+    place.git()("update-ref", "--no-deref", place.ref, repair.to)
     return Mended(kind=repair.kind, text=text, rescue=saved.ref)
 
 
 def _take_branch_back(place: Place, facts: WorktreeFacts, repair: PutBranchBack, stamp: str) -> Mended:
     """Files and index never followed the branch: it alone goes back, and what it was moved to is kept."""
-    git = Git(place.git_dir)
-    ref = save_unless_kept(git, place, facts.tip, stamp, survives=repair.to)
-    git("update-ref", "--no-deref", place.ref, repair.to, facts.tip)
+    ref = save_unless_kept(Git(place.git_dir), place, facts.tip, stamp, survives=repair.to)
+    place.git()("update-ref", "--no-deref", place.ref, repair.to, facts.tip)
     text = f"somebody else moved the branch to {facts.tip[:12]}; it is at {repair.to[:12]} again"
     return Mended(kind=repair.kind, text=text, rescue=ref)
 

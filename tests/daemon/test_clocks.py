@@ -44,7 +44,7 @@ class Clocks(Story):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_jump_of_the_clock_ends_nobody_and_moves_no_end(seed: int) -> None:
-    """FAULTS 18: one row a jump, no loop stopped or spawned anew, the night as long as it was to be, no hour negative."""
+    """One row a jump, no loop stopped or spawned anew, the night as long as it was to be, no hour negative."""
     dice = random.Random(seed)
     jumps = [*dice.sample(JUMPS, k=dice.randint(1, 3))]
     story = Clocks(loops=3, for_s=1000.0)
@@ -113,7 +113,7 @@ def test_a_window_that_opened_before_the_clock_went_back_is_waited_for_no_longer
 
 @pytest.mark.parametrize("seconds", [1800.0, 2 * DAY])
 def test_a_suspended_machine_is_one_row_for_the_fleet(seconds: float) -> None:
-    """FAULTS 19, CASES B 26: every runner tells of it, the journal holds it once; nobody is called hung."""
+    """Every runner tells of it, the journal holds it once; nobody is called hung."""
     story = Clocks(loops=4, ends_in_s=10 * DAY)
     story.begin()
     story.clock.suspend(seconds)
@@ -137,7 +137,7 @@ def test_a_suspend_over_the_end_ends_the_night_on_waking() -> None:
 
 
 def test_a_daemon_that_was_stopped_says_so_and_ends_nobody() -> None:
-    """CASES B 26: SIGSTOP for ten minutes."""
+    """SIGSTOP for ten minutes."""
     story = Clocks(for_s=10_000.0)
     story.begin()
     story.step(600.0)

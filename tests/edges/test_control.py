@@ -139,7 +139,10 @@ try:
     peer.connect(sys.argv[1])
 except OSError as error:
     sys.exit(f"refused: {error.strerror}")
-peer.sendall(b'{"verb": "stop"}\\n')
+try:
+    peer.sendall(b'{"verb": "stop"}\\n')
+except BrokenPipeError:
+    pass
 print(peer.makefile().readline())
 """
 

@@ -60,7 +60,6 @@ print("never")
 
 
 def test_a_process_that_got_an_ended_ones_pid_is_never_signalled(tmp_path):
-    """FAULTS 50."""
     probe = "echo 99 >/proc/sys/kernel/ns_last_pid"
     try:
         done = subprocess.run([*NAMESPACE, "sh", "-c", probe], capture_output=True, text=True, check=False)

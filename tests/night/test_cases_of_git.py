@@ -15,11 +15,12 @@ from support.cast import bodies, cast, kinds
 from support.nightbox import NightBox
 from support.repositories import git
 
+from ralphd.core import events
 from ralphd.core.worktrees import is_object_id
 
 TOML = """\
 [night]
-width = 14
+width = 15
 [agent]
 cli = "command"
 program = "PROGRAM"
@@ -48,11 +49,17 @@ DAMAGE = {
     "merging": (
         "git checkout -q -b side HEAD~1; echo other >work; commit other; git checkout -q -; git merge -q side; true"
     ),
-    "packing": "git gc -q --prune=now; git worktree prune; git pack-refs --all; git reflog expire --expire=now --all",
+    "packing": "git gc -q --prune=now; git worktree prune; git pack-refs --all",
     "hijacker": 'until [ -e "$HOME/victim" ]; do sleep 0.1; done; '
-    'git update-ref "$(cat "$HOME/victim")" "$(git commit-tree -m stolen HEAD^{tree})"; touch "$HOME/stolen"',
+    'git update-ref "$(cat "$HOME/victim")" "$(git commit-tree -m stolen HEAD^{tree})"; touch "$HOME/stolen"; '
+    'until [ -e "$HOME/working" ]; do sleep 0.1; done; '
+    'git update-ref "$(cat "$HOME/working")" "$(git commit-tree -p "$(cat "$HOME/working")" -m added HEAD^{tree})"',
     "victim": 'echo mine >mine; echo "refs/heads/$branch" >"$HOME/victim"; '
     'until [ -e "$HOME/stolen" ]; do sleep 0.1; done',
+    # its session is still open when the daemon puts the branch back
+    "working": 'start=$(git rev-parse HEAD); echo "refs/heads/$branch" >"$HOME/working"; '
+    'until [ "$(git rev-parse HEAD)" != "$start" ]; do sleep 0.1; done; '
+    'until [ "$(git rev-parse HEAD)" = "$start" ]; do echo .; sleep 0.2; done; touch "$HOME/returned"',
 }
 LOOPS = {name: f"loop-{n}" for n, name in enumerate(DAMAGE, 1)}
 PARTS = {loop: f"{PART}{DAMAGE[name]}\n" for name, loop in LOOPS.items()}
@@ -71,6 +78,7 @@ EXPECTED = {
     "packing": set(),
     "hijacker": set(),
     "victim": {"git.foreign_change"},
+    "working": set(),  # what the daemon saw is charged to nobody in particular
 }
 pytestmark = pytest.mark.slow
 
@@ -135,6 +143,16 @@ def test_what_was_taken_off_a_branch_is_in_a_rescue_ref(told: Told, name: str, s
     assert subject in git(told.box.repo, "log", "--format=%s", ref).splitlines()
     (line,) = (line for line in told.rescued if line["ref"] == ref)
     assert (line["loop"], line["delivered"]) == (LOOPS[name], True)
+
+
+def test_a_branch_is_put_back_under_a_session_that_goes_on(told: Told) -> None:
+    assert (told.box.home / "returned").exists()
+    (noted,) = (entry.body.outcome for entry in told.box.journal(events.OutcomeNoted))
+    assert (noted.kind, noted.detail["loop"]) == ("git.foreign_change", LOOPS["working"])
+    (line,) = (line for line in told.rescued if line["ref"] == noted.detail["ref"])
+    assert line["loop"] == LOOPS["working"]
+    assert "added" in git(told.box.repo, "log", "--format=%s", line["ref"])
+    assert "added" not in subjects(told, "working")
 
 
 def test_a_lock_of_a_living_process_is_left_to_it(told: Told) -> None:

@@ -104,7 +104,6 @@ def rebooted(night: LiveNight) -> list[dict]:
 
 
 def test_a_night_goes_on_after_a_reboot_and_no_stranger_is_signalled(night, strangers):
-    """FAULTS 21."""
     made = []
     night.start("--for", "1h")
     name = night.status()["night"]["id"]
