@@ -127,23 +127,27 @@ def _nights(start: Start, word: Word, heart: Pulse, when: When) -> None:
     if is_open or when is When.NOW:
         start = account_before(start, config) if config.night.schedule else start
         ran = _serve(start, word, heart, only_open=when is When.ONLY_OPEN)
-        if ran is None or not _waits_on(start, ran):
+        after = _after(start, ran) if ran is not None else None
+        if ran is None or after is None:
             return
-        start, config = replace(start, settings=ran.settings), ran.frame.config
+        start, config = replace(start, settings=ran.settings), after
     _wait(start, config, word, heart)
 
 
-def _waits_on(start: Start, ran: Begun) -> bool:
-    """Tell whether another night shall follow this one, and remember how far nights are accounted for."""
+def _after(start: Start, ran: Begun) -> Config | None:
+    """Return the configuration by which another night shall follow this one, None: by none.
+
+    It remembers how far nights are accounted for.
+    """
     try:
         config = ran.settings.read()
     except ConfigError:
         config = ran.frame.config
     if not config.night.schedule:
         memory.forget(start.place)
-        return False
+        return None
     account_after(replace(start, settings=ran.settings), config)
-    return True
+    return config
 
 
 def _wait(start: Start, config: Config, word: Word, heart: Pulse) -> None:
@@ -158,10 +162,12 @@ def _wait(start: Start, config: Config, word: Word, heart: Pulse) -> None:
             heart.leave("leaving while no night runs")
             return
         _run(start.place, begun, word.without_ready(), heart, last=False)
-        if find_open(start.place, begun.frame.config) is not None or not _waits_on(start, begun):
+        left_open = find_open(start.place, begun.frame.config) is not None
+        after = None if left_open else _after(start, begun)
+        if after is None:
             heart.leave(f"leaving night {begun.frame.state.id}")
             return
-        config = begun.frame.config
+        config = after
 
 
 def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word: Word) -> None:

@@ -19,7 +19,7 @@ from ralphd.cli.reports import list_started
 from ralphd.cli.wire import known_secrets, logger, on_request, remembered
 from ralphd.core import waiting
 from ralphd.core.config import Config
-from ralphd.core.errors import RalphdError
+from ralphd.core.errors import ConfigError, RalphdError
 from ralphd.core.policy import LoopNow
 from ralphd.core.redact import Redactor
 from ralphd.core.state import NightState
@@ -55,6 +55,7 @@ class Wait:
         self.memory = Memory(settings=self.start.settings, waiting=kept)
         self.log = logger(self.place.log, Redactor(known_secrets(self.config, self.start.environ)))
         self.started_at = self.now().timestamp()
+        self.stamp = self._stamp()
 
     def next_at(self) -> datetime | None:
         return self.calendar.next_after(self.now())
@@ -72,6 +73,7 @@ class Wait:
         control = ControlServer(Path(self.place.state), on_request(self.inbox))
         try:
             while not self.gone:
+                self._reread()
                 self.beat(self.words())
                 self._hear()
                 if not self.gone and (begun := self._look()) is not None:
@@ -88,6 +90,32 @@ class Wait:
                 message = self.inbox.get_nowait()
                 if isinstance(message, Asked):
                     refuse(message.reply, "the daemon was just changing between waiting and a night; ask again", 1)
+
+    def _stamp(self) -> int:
+        try:
+            return os.stat(self.start.settings.path).st_mtime_ns
+        except OSError:
+            return 0
+
+    def _reread(self) -> None:
+        """Follow an edit of ralphd.toml; over one that can't be, or that has no schedule any more, keep the old."""
+        stamp, self.stamp = self.stamp, self._stamp()
+        if stamp == self.stamp:
+            return
+        try:
+            config = self.start.settings.read()
+        except ConfigError as error:
+            self.trouble = f"ralphd.toml was changed and refused, the old one stays: {error}"
+            self.log.warning(self.trouble)
+            return
+        if not config.night.schedule:
+            self.trouble = (
+                "ralphd.toml has no night.schedule any more, the old one stays; `ralphd stop` ends the waiting"
+            )
+            return
+        self.config, self.trouble = config, ""
+        self.calendar = calendar(config.night.schedule, local_zone(self.start.environ))
+        self.log.info("ralphd.toml was read again", what=self.words())
 
     def _hear(self) -> None:
         """Wait a moment for a request or a signal, and answer it."""

@@ -127,6 +127,21 @@ def test_a_night_that_cannot_begin_is_told_and_tried_again(scheduled):
     assert waiting.wait(60) == 0
 
 
+def test_an_edit_of_the_schedule_is_followed_while_waiting_and_a_mistake_is_not(scheduled):
+    scheduled.due_in(180)
+    scheduled.start("--only-scheduled")
+    text, before = scheduled.toml.read_text(), scheduled.status()["daemon"]["next_night_at"]
+    line = next(line for line in text.splitlines() if line.startswith("schedule"))
+    scheduled.toml.write_text(text.replace(line, 'schedule = "sometimes"'))
+    [trouble] = until(lambda: scheduled.status()["daemon"]["trouble"], "the mistake is told")
+    assert "has 1 fields" in trouble
+    assert scheduled.status()["daemon"]["next_night_at"] == before
+    scheduled.toml.write_text(text.replace(line, 'schedule = "0 0 1 1 *"'))
+    until(lambda: scheduled.status()["daemon"]["next_night_at"].endswith("-01-01T00:00:00.000Z"), "it is followed")
+    assert scheduled.status()["daemon"]["trouble"] == []
+    scheduled.good("stop")
+
+
 def test_waiting_without_a_schedule_is_refused(night):
     refused = night.ralphd("start", "--only-scheduled")
     assert refused.returncode == 2
