@@ -9,15 +9,18 @@ from typing import Protocol
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Assignment, Order
 from ralphd.core.model import Candidate, Loop, Task, Verdict
+from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Head
 
 
 class Clock(Protocol):
-    """Two clocks: the wall's (epoch seconds, may jump) and one that only goes forward."""
+    """Three clocks: the wall's (epoch seconds, may jump), one that stands still in suspend, one that goes on in it."""
 
     def now(self) -> float: ...
 
     def monotonic(self) -> float: ...
+
+    def boottime(self) -> float: ...
 
 
 class Journal(Protocol):
@@ -29,6 +32,10 @@ class Journal(Protocol):
     @property
     def trouble(self) -> str:
         """Say why the newest attempt to write failed; empty when all is well."""
+
+    @property
+    def trouble_kind(self) -> Kind:
+        """Return which outcome the trouble is: host.disk_full, host.inodes, host.io_error or daemon.journal_error."""
 
     def close(self) -> object:
         """Write what waits and stop."""
@@ -65,11 +72,20 @@ class Panes(Protocol):
 class Repositories(Protocol):
     """Night repositories and the loops' branches in them. Raises GitError."""
 
-    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
-        """Make the loops' worktrees, not checked out yet, and their branches. Nothing happens where both exist."""
+    def add_worktrees(self, task: Task, loops: Sequence[Loop], tips: Mapping[str, str]) -> None:
+        """Make the loops' worktrees, not checked out yet, and their branches. Nothing happens where both exist.
+
+        ``tips``: where branches were last, by loop; one that has been deleted since is made there again.
+        """
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         """Return the tips of the night's branches by loop id."""
+
+    def moved_by_others(self, task: Task, loop: Loop, known: str, found: str) -> bool:
+        """Tell whether the loop's branch went from ``known`` to ``found`` and not by its own worktree."""
+
+    def put_back(self, task: Task, loop: Loop, *, found: str, to: str, stamp: str) -> str:
+        """Keep ``found`` in a rescue ref, set the loop's branch to ``to`` unless it moved on, and return the ref."""
 
     def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         """Bring the night's branches into the user's repository as refs/ralphd/<night>/…, and change nothing else.
@@ -97,7 +113,7 @@ class Folders(Protocol):
         """Write the loop's assignment, and the preamble's text to the path it names."""
 
     def order(self, folder: str, order: Order) -> None:
-        """Write the order and ring the runner's bell."""
+        """Write the order and ring the runner's bell; an older order never takes the place of a newer one."""
 
     def note(self, folder: str, name: str, text: str) -> None:
         """Leave a note for the next session's prompt. The same name twice is one note."""

@@ -9,22 +9,31 @@ from ralphd.core.errors import EdgeError
 from ralphd.core.events import Body, Entry
 from ralphd.core.exchange import Assignment, Order
 from ralphd.core.model import Candidate, Loop, Task, Verdict
+from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Head
 from ralphd.ports import PaneSeen, Told
 
 
 @dataclass
 class FakeClock:
-    """Stands still until ``pass_time``; the wall may also ``jump`` without time passing."""
+    """Stands still until ``pass_time``. The wall may ``jump`` without time passing; the machine may ``suspend``."""
 
     wall: float = 1_800_000_000.0
     steady: float = 1_000.0
+    slept: float = 0.0
 
     def now(self) -> float:
         return self.wall
 
     def monotonic(self) -> float:
         return self.steady
+
+    def boottime(self) -> float:
+        return self.steady + self.slept
+
+    def suspend(self, seconds: float) -> None:
+        self.wall += seconds
+        self.slept += seconds
 
     def pass_time(self, seconds: float) -> None:
         self.wall += seconds
@@ -40,6 +49,7 @@ class FakeJournal:
 
     stored: list[Entry] = field(default_factory=list)
     stuck: str = ""
+    trouble_kind: Kind = Kind.DISK_FULL
     waiting: list[tuple[list[Entry], Callable[[list[Entry]], None] | None]] = field(default_factory=list)
 
     @property
@@ -122,15 +132,30 @@ class FakeRepositories:
     delivered: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     prints: dict[str, str] = field(default_factory=dict)
+    hijacked: dict[str, tuple[str, str]] = field(default_factory=dict)  # loop -> where its branch was and was put to
+    broken: str = ""
 
-    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
+    def add_worktrees(self, task: Task, loops: Sequence[Loop], tips: Mapping[str, str]) -> None:
         for loop in loops:
             self.worktrees.append(loop.id)
-            self.tips.setdefault(loop.id, Head(commit=task.base, tree=f"tree of {task.base}"))
+            start = tips.get(loop.id, task.base)
+            self.tips.setdefault(loop.id, Head(commit=start, tree=f"tree of {start}"))
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         del task, night
         return dict(self.tips)
+
+    def moved_by_others(self, task: Task, loop: Loop, known: str, found: str) -> bool:
+        del task
+        return self.hijacked.get(loop.id) == (known, found)
+
+    def put_back(self, task: Task, loop: Loop, *, found: str, to: str, stamp: str) -> str:
+        del task
+        if self.broken:
+            raise EdgeError(self.broken)
+        self.kept[f"{loop.id}/{stamp}"] = found
+        self.tips[loop.id] = Head(commit=to, tree=f"tree of {to}")
+        return f"refs/ralphd/rescue/{loop.id}/{stamp}"
 
     def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         del night

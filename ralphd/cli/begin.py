@@ -13,14 +13,18 @@ from datetime import UTC, datetime
 from ralphd import __version__
 from ralphd.cli import preflight, settings, shipped
 from ralphd.cli.place import Place
+from ralphd.cli.relearn import mend_journal
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Frame, open_journal, remembered, tmux
-from ralphd.core import events, nights, plan, times
+from ralphd.cli.wire import Frame, logger, open_journal, redactor, remembered, tmux
+from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
+from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import NightState
+from ralphd.daemon.failpoints import hit
+from ralphd.edges import nightfile
 from ralphd.edges.checkout import delivered_nights, describe_repo
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.night_repository import NightRepository
@@ -42,20 +46,22 @@ class Begun:
     def over(self) -> bool:
         """Whether it only has to be closed: it was ending, has reached its goal, or its time has passed."""
         state = self.frame.state
-        reached = bool(state.tasks) and all(task.done for task in state.tasks.values())
-        passed = state.ends_at is not None and state.ends_at <= time.time()
-        return self.adopted and (state.ending or reached or passed)
+        return self.adopted and (state.ending or bool(policy.over(state, time.time())))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What ``ralphd start`` was asked for, where, and how it tells what it does."""
+    """What ``ralphd start`` was asked for, where, and how it tells what it does.
+
+    ``missed``: in words, which nights the schedule had and nobody began; told in the new night's journal.
+    """
 
     place: Place
     settings: Settings
     environ: Mapping[str, str]
     say: Say
     with_uncommitted: bool = False
+    missed: str = ""
 
     def begin(self) -> Begun:
         """Check everything, then write the night's first entries. Leaves nothing behind when it raises."""
@@ -70,6 +76,17 @@ class Start:
         program = preflight.find_program(config.agent, self.settings.folder, self.environ)
         return self._new(config, asked, program)
 
+    def mend(self) -> None:
+        """See that a sound journal is there before anything reads it; what was lost is told and recorded."""
+        config = self.settings.read()
+
+        def say_and_log(text: str) -> None:
+            """Tell it where it stays, too: who started this may never look at the terminal again."""
+            self.say(text)
+            logger(self.place.log, redactor(config, self.environ)).warning(text)
+
+        mend_journal(self.place, config, lambda: open_journal(self.place, config, self.environ), say_and_log)
+
     def _take_up(self, row: NightRow) -> Begun:
         state, last_seq = remembered(self.place, Config(), row.id)
         own = settings.recalled(state.config)
@@ -80,6 +97,8 @@ class Start:
         self._refresh_verifiers(state, config, own.folder)
         frame = self._frame(config, program, state, last_seq)
         journal = open_journal(self.place, config, self.environ)
+        if nightfile.read(self.place.night(row.id)) is None:
+            self._leave_night_file(config, row.id)
         return Begun(frame=frame, journal=journal, settings=own, adopted=True)
 
     @staticmethod
@@ -98,16 +117,30 @@ class Start:
             night = self._next_id(config, asked)
             folder = self.place.night(night)
             tasks = self._tasks(asked, folder)
+            hit("night_cloned")
             journal.append(self._entries(config, tasks, night))
+            hit("night_written")
         except BaseException:
             journal.close()
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)  # made a moment ago by this very start; no agent ran yet
             raise
+        self._leave_night_file(config, night)
         state, last_seq = remembered(self.place, config, night)
         self._warn(tasks, config)
         frame = self._frame(config, program, state, last_seq)
         return Begun(frame=frame, journal=journal, settings=self.settings, adopted=False)
+
+    def _leave_night_file(self, config: Config, night: str) -> None:
+        """Write down beside the journal what the night is; without it a lost journal would orphan its loops."""
+        reader = JournalReader.open(self.place.journal(config))
+        try:
+            frame = list(reader.entries(night, types=("NightStarted", "TaskAdded", "LoopAdded")))
+            nightfile.write(self.place.night(night), frame, redactor(config, self.environ))
+        except OSError as error:
+            self.say(f"night.json can't be written ({error.strerror}): the night hangs on its journal alone")
+        finally:
+            reader.close()
 
     def _frame(self, config: Config, program: str, state: NightState, last_seq: Mapping[str, int]) -> Frame:
         return Frame(
@@ -155,14 +188,17 @@ class Start:
         started = events.NightStarted(
             width=config.night.width,
             ends_at=_ends_at(config, self.environ),
+            for_s=config.night.for_s,
             version=__version__,
             config={**self.settings.remember(), "cli": config.agent.cli, "model": config.agent.model},
         )
         names = [task.name for task in tasks]
         loops = plan.loops_of(config, names, night, self.place.state, lambda: secrets.token_hex(16))
         at = time.time()
+        missed = Outcome(kind=Kind.SCHEDULE_MISSED, evidence=(Evidence(what=self.missed),))
         return [
             Entry(at=at, night=night, body=started),
+            *([Entry(at=at, night=night, body=events.OutcomeNoted(outcome=missed))] if self.missed else []),
             *(Entry(at=at, night=night, body=events.TaskAdded(task=task)) for task in tasks),
             *(Entry(at=at, night=night, loop=loop.id, body=events.LoopAdded(loop=loop)) for loop in loops),
         ]

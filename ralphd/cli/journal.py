@@ -4,47 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import click
 
 from ralphd.cli import here, out
+from ralphd.cli.book import Book, Line, frame, loop_of
 from ralphd.cli.nightfolders import no_such_loop
 from ralphd.cli.out import JSON
+from ralphd.cli.rescue import brought, rescues, show_brought, show_rescue
 from ralphd.core import codec, events, records
-from ralphd.core.errors import NothingRunning
+from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.outcomes import Outcome
-from ralphd.core.status import iso
 from ralphd.edges.journal import JournalReader
-
-Line = dict[str, object]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Book:
-    """One night of an open journal; ``loop`` empty: all of them."""
-
-    reader: JournalReader
-    night: str
-    loop: str
-
-    def entries(self, *types: str) -> Iterator[Entry]:
-        found = self.reader.entries(self.night, types=types or None)
-        return (entry for entry in found if self.loop in ("", loop_of(entry)))
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["outcomes", "actions", "verdicts", "entries"]), default="outcomes")
+@click.argument("what", type=click.Choice(["outcomes", "actions", "verdicts", "rescue", "entries"]), default="outcomes")
 @click.option("--night", metavar="NIGHT", default="", help="Of this night; else of the newest.")
 @click.option("--loop", metavar="LOOP", default="", help="Of this loop only.")
+@click.option("--bring", metavar="REF|LOOP", default="", help="With rescue: bring that work into your repository.")
+@click.option("--to", metavar="BRANCH", default="", help="With --bring: make this new branch of it, too.")
 @JSON
-def journal(what: str, night: str, loop: str, *, as_json: bool) -> None:
-    """List the outcomes, actions or verdicts of a night.
+def journal(what: str, night: str, loop: str, bring: str, to: str, *, as_json: bool) -> None:
+    """List the outcomes, actions, verdicts or rescued work of a night.
 
-    Outcomes if nothing is named; entries are all there is. With --json one object a line.
+    Outcomes if nothing is named; entries are all there is. With --json one object a line. Rescued work is what a
+    repair or a clean restart took out of a loop's way: it is in a ref, and --bring fetches it at any time.
     """
+    if (bring and what != "rescue") or (to and not bring):
+        raise UsageError("--bring belongs to `ralphd journal rescue`, and --to to --bring")
     with _open(night, loop) as book:
+        if bring:
+            for line in brought(book, bring, to):
+                out.data_lines([line]) if as_json else out.say(show_brought(line))
+            return
         tell, show = KINDS[what]
         told = False
         for line in tell(book):
@@ -52,7 +46,7 @@ def journal(what: str, night: str, loop: str, *, as_json: bool) -> None:
             if as_json:
                 out.data_lines([line])
             else:
-                out.say(f"{line['id']:>6}  {str(line['at'])[11:19]}  {line.get('loop') or '-':10}  {show(line)}")
+                out.say(f"{line['id'] or '-':>6}  {str(line['at'])[11:19]}  {line.get('loop') or '-':10}  {show(line)}")
         if not told and not as_json:
             out.hint(f"no {what} of {f'{loop} in ' if loop else ''}night {book.night} are recorded")
         for why in book.reader.unreadable_why:
@@ -82,13 +76,6 @@ def _check_loop(reader: JournalReader, night: str, loop: str) -> None:
         raise NothingRunning(no_such_loop(loop, known))
 
 
-def loop_of(entry: Entry) -> str:
-    """Return the loop an entry is about: an intent names it in its arguments."""
-    if entry.loop or not isinstance(entry.body, events.ActionIntended):
-        return entry.loop
-    return str(entry.body.args.get("loop") or "")
-
-
 def outcomes(book: Book) -> Iterator[Line]:
     """Tell every outcome once. A claim that was settled is told as what it came to, where it was made."""
     settled = {
@@ -105,7 +92,7 @@ def outcomes(book: Book) -> Iterator[Line]:
 def _outcome(entry: Entry, outcome: Outcome) -> Line:
     attempt = {"attempt": entry.body.attempt} if isinstance(entry.body, records.AttemptEnded) else {}
     return {
-        **_frame(entry),
+        **frame(entry),
         "kind": outcome.kind.value,
         "charge": outcome.charge.value,
         "contamination": outcome.contamination.value,
@@ -130,7 +117,7 @@ def actions(book: Book) -> Iterator[Line]:
 
 def _action(entry: Entry, intended: events.ActionIntended, end: events.ActionSettled | None) -> Line:
     return {
-        **_frame(entry),
+        **frame(entry),
         "loop": loop_of(entry),
         "action": intended.type,
         "args": codec.dump(intended.args),
@@ -146,24 +133,13 @@ def verdicts(book: Book) -> Iterator[Line]:
         if isinstance(entry.body, events.VerdictGiven):
             told = codec.dump(entry.body.verdict)
             assert isinstance(told, dict)
-            yield {**_frame(entry), **told, "submission": entry.body.submission}
+            yield {**frame(entry), **told, "submission": entry.body.submission}
 
 
 def entries(book: Book) -> Iterator[Line]:
     for entry in book.entries():
         type_, body = events.body_to_json(entry.body)
-        yield {**_frame(entry), "seq": entry.seq or None, "type": type_, "body": body}
-
-
-def _frame(entry: Entry) -> Line:
-    return {
-        "id": entry.id,
-        "at": iso(entry.at),
-        "night": entry.night,
-        "loop": entry.loop,
-        "generation": entry.generation,
-        "trajectory": entry.trajectory,
-    }
+        yield {**frame(entry), "seq": entry.seq or None, "type": type_, "body": body}
 
 
 def _show_outcome(line: Line) -> str:
@@ -192,5 +168,6 @@ KINDS: dict[str, tuple[Callable[[Book], Iterator[Line]], Callable[[Line], str]]]
     "outcomes": (outcomes, _show_outcome),
     "actions": (actions, _show_action),
     "verdicts": (verdicts, _show_verdict),
+    "rescue": (rescues, show_rescue),
     "entries": (entries, _show_entry),
 }

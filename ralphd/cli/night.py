@@ -34,6 +34,7 @@ DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralph
 @click.option("--foreground", is_flag=True, help="Stay in the foreground instead of leaving a daemon behind.")
 @click.option("--service", is_flag=True, help="Begin the night and leave it to the installed service.")
 @click.option("--only-open", is_flag=True, help="Take up the open night; without one leave at once.")
+@click.option("--only-scheduled", is_flag=True, help="Begin no night now: wait for the next that night.schedule has.")
 @click.option("--word", type=int, hidden=True, default=-1)
 def start(
     config: str,
@@ -45,17 +46,22 @@ def start(
     foreground: bool,
     service: bool,
     only_open: bool,
+    only_scheduled: bool,
     word: int,
 ) -> None:
     """Begin a night in this repository (or take an open one up again) and return once its loops run."""
     if for_ and until:
         raise UsageError("--for and --until exclude each other")
-    if service and (foreground or only_open):
-        raise UsageError("--service excludes --foreground and --only-open")
+    if service and (foreground or only_open or only_scheduled):
+        raise UsageError("--service excludes --foreground, --only-open and --only-scheduled")
+    if only_open and only_scheduled:
+        raise UsageError("--only-open and --only-scheduled exclude each other")
     if only_open and not foreground and word < 0:
         raise UsageError("--only-open is for a service: it goes with --foreground")
     found = found_from(os.getcwd(), config or "")
     settings = Settings(folder=found.folder, path=found.path, named=found.named, width=width, for_=for_, until=until)
+    if only_scheduled and not settings.read().night.schedule:
+        raise UsageError(f'{found.path} has no night.schedule; write for example schedule = "0 22 * * *" below [night]')
     if service:
         refuse_mistakes(settings)
         sys.exit(_leave_to_systemd(settings, with_uncommitted=with_uncommitted))
@@ -68,7 +74,8 @@ def start(
     from ralphd.cli import serve  # noqa: PLC0415  # the command that only launches must not load the daemon too
 
     speak = serve.Word(write=_show) if word < 0 else serve.through(word)
-    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, only_open=only_open))
+    when = serve.When.ONLY_OPEN if only_open else serve.When.ONLY_SCHEDULED if only_scheduled else serve.When.NOW
+    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, when=when))
 
 
 def _leave_to_systemd(settings: Settings, *, with_uncommitted: bool) -> int:

@@ -11,12 +11,17 @@ from ralphd.core.model import is_loop_id
 
 def newest_night(where: Place, named: str = "") -> str:
     """Return the folder of the night called ``named``, else of the newest. Raises NothingRunning."""
-    nights = sorted(_folders(os.path.join(where.state, "nights")), key=_by_age)
+    nights = night_names(where)
     if not nights:
         raise NothingRunning(f"no night has been yet in {where.state}; `ralphd start` begins one")
     if named and named not in nights:
         raise NothingRunning(f"no night named {named!r}; there are: {', '.join(nights[-10:])}")
     return where.night(named or nights[-1])
+
+
+def night_names(where: Place) -> list[str]:
+    """Return the ids of all nights that have a folder, the oldest first."""
+    return sorted(_folders(os.path.join(where.state, "nights")), key=by_age)
 
 
 def loop_folders(night: str) -> dict[str, str]:
@@ -38,7 +43,7 @@ def no_such_loop(loop: str, known: list[str]) -> str:
     return f"no loop named {loop!r}; there are: {', '.join(known[:40]) or 'none'}{' …' if len(known) > 40 else ''}"
 
 
-def _by_age(night: str) -> tuple[str, int, str]:
+def by_age(night: str) -> tuple[str, int, str]:
     """2026-11-30-z comes before 2026-11-30-aa."""
     return night[:10], len(night), night
 

@@ -25,5 +25,10 @@ class Place:
     def log(self) -> str:
         return os.path.join(self.state, "daemon.log")
 
+    @property
+    def schedule(self) -> str:
+        """Where a daemon that waits for its next night remembers that it does."""
+        return os.path.join(self.state, "schedule.json")
+
     def night(self, night: str) -> str:
         return os.path.join(self.state, "nights", night)

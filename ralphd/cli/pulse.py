@@ -36,7 +36,10 @@ class Pulse:
     def beat(self, night: Night) -> None:
         if self.adopted:
             self.ready()
-        words = in_a_few_words(night)
+        self.wait(in_a_few_words(night))
+
+    def wait(self, words: str) -> None:
+        """Tell that we live, and what we do in a few words."""
         if words != self.said:
             self.said = words
             self.notifier.tell(STATUS=words)

@@ -44,6 +44,18 @@ def list_nights(place: Place, config: Config | None = None) -> list[dict[str, ob
         reader.close()
 
 
+def list_started(place: Place, config: Config | None = None) -> list[tuple[str, float]]:
+    """Return each night's id and when it began, in epoch seconds, the oldest first; none where no night has been."""
+    try:
+        reader = JournalReader.open(place.journal(config))
+    except NothingRunning:
+        return []
+    try:
+        return [(row.id, row.started_at) for row in reader.nights()]
+    finally:
+        reader.close()
+
+
 def write_report(place: Place, config: Config, night: str) -> None:
     """Leave report.md and report.json in the night's folder, each whole or as it was."""
     made = make_report(place, night, config)

@@ -7,34 +7,51 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 
 from ralphd import __version__
-from ralphd.cli import preflight
+from ralphd.cli import memory, preflight
 from ralphd.cli.begin import Begun, Start, find_open
 from ralphd.cli.place import Place
 from ralphd.cli.pulse import Pulse, pulse
 from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Parts, assigner, build, known_secrets, on_request, tmux
+from ralphd.cli.wait import Wait, account_after, account_before
+from ralphd.cli.wire import Parts, assigner, build, known_secrets, on_request, redactor, tmux
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
+from ralphd.core.events import Entry, NightEnded
 from ralphd.core.outcomes import Kind
 from ralphd.core.state import NightState
 from ralphd.core.status import iso
 from ralphd.daemon.assign import Assigner
 from ralphd.daemon.inbox import Changed, Leave, Rang
-from ralphd.daemon.recover import recover
+from ralphd.daemon.recover import note_reboot, recover
 from ralphd.daemon.run import Hooks
+from ralphd.edges import nightfile
 from ralphd.edges.control import ControlServer
+from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
+from ralphd.edges.processes import boot_id
 from ralphd.edges.schedule import Schedule
+from ralphd.edges.space import room
 from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
 
 REPORT_EVERY_S = 600.0  # so that a night which is cut short has a report of its last minutes
+
+BACKUP_EVERY_S = 900.0  # what a lost journal may cost at most, in what the daemon itself decided and judged
+
+
+class When(Enum):
+    """What ``ralphd start`` begins with, when no night is open."""
+
+    NOW = "now"
+    ONLY_OPEN = "only open"  # go on with what is there: an open night, or a daemon's waiting; else leave at once
+    ONLY_SCHEDULED = "only scheduled"  # wait for the first night that the schedule has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,22 +93,17 @@ def serve(
     word: Word,
     *,
     with_uncommitted: bool,
-    only_open: bool = False,
+    when: When = When.NOW,
 ) -> int:
-    """Run a night to its end, or until a signal. Returns the process's exit code.
-
-    ``only_open``: take up the open night or, when there is none, leave at once: nothing went wrong then.
-    """
+    """Run a night to its end, or until a signal; with a schedule then each that is due. Returns the exit code."""
     heart = pulse(environ)
     forget(os.environ)
     start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
     try:
         ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
         try:
-            if only_open and find_open(place, settings.read()) is None:
-                _leave_at_once(place, environ, heart, word)
-            else:
-                _serve(start, word, heart, only_open=only_open)
+            start.mend()
+            _nights(start, word, heart, when)
         finally:
             ownership.release()
     except RalphdError as error:
@@ -99,6 +111,57 @@ def serve(
         word.error(str(error), error.exit_code)
         return error.exit_code
     return 0
+
+
+def _nights(start: Start, word: Word, heart: Pulse, when: When) -> None:
+    """Run one night, if one is to run now, and then each that the schedule has, until somebody ends the waiting."""
+    config = start.settings.read()
+    is_open = find_open(start.place, config) is not None
+    before = memory.recall(start.place)
+    if when is When.ONLY_OPEN and not is_open and before is None:
+        _leave_at_once(start.place, start.environ, heart, word)
+        return
+    if when is When.ONLY_OPEN and not is_open and before is not None:
+        start = replace(start, settings=before.settings)
+        config = start.settings.read()
+    if is_open or when is When.NOW:
+        start = account_before(start, config) if config.night.schedule else start
+        ran = _serve(start, word, heart, only_open=when is When.ONLY_OPEN)
+        if ran is None or not _waits_on(start, ran):
+            return
+        start, config = replace(start, settings=ran.settings), ran.frame.config
+    _wait(start, config, word, heart)
+
+
+def _waits_on(start: Start, ran: Begun) -> bool:
+    """Tell whether another night shall follow this one, and remember how far nights are accounted for."""
+    try:
+        config = ran.settings.read()
+    except ConfigError:
+        config = ran.frame.config
+    if not config.night.schedule:
+        memory.forget(start.place)
+        return False
+    account_after(replace(start, settings=ran.settings), config)
+    return True
+
+
+def _wait(start: Start, config: Config, word: Word, heart: Pulse) -> None:
+    """Begin every night that is due, until a signal or `ralphd stop` while none runs."""
+    while True:
+        wait = Wait(start=start, config=config, beat=heart.wait)
+        on_signals(lambda message, wait=wait: wait.inbox.put(message))  # type: ignore[misc]  # bound now
+        word.ready(f"waiting: {wait.words()}", adopted=False)
+        heart.ready()
+        begun = wait.until_begun()
+        if begun is None:
+            heart.leave("leaving while no night runs")
+            return
+        _run(start.place, begun, word.without_ready(), heart, last=False)
+        if find_open(start.place, begun.frame.config) is not None or not _waits_on(start, begun):
+            heart.leave(f"leaving night {begun.frame.state.id}")
+            return
+        config = begun.frame.config
 
 
 def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word: Word) -> None:
@@ -112,39 +175,46 @@ def _leave_at_once(place: Place, environ: Mapping[str, str], heart: Pulse, word:
     heart.leave(text)
 
 
-def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> None:
-    """Run a night. One that was over when its daemon died is closed first: what it left must not end the new one."""
+def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> Begun | None:
+    """Run a night; return it when it has ended, None when told to go before.
+
+    One that was over when its daemon died is closed first: what it left must not end the new one.
+    """
     begun, place = start.begin(), start.place
     if begun.over:
         night = begun.frame.state.id
         word.progress(f"night {night} was over when its daemon died: closing it first")
-        _run(place, begun, word.without_ready(), heart, last=only_open)
+        _run(place, begun, word.without_ready(), heart, last=only_open and not begun.frame.config.night.schedule)
         if find_open(place, begun.frame.config) is not None:
-            return  # told to go before it was closed
+            return None  # told to go before it was closed
         if only_open:
             word.ready(f"night {night}: closed", adopted=True)
-            return
+            return begun
         begun = start.begin()
-    _run(place, begun, word, heart)
+    _run(place, begun, word, heart, last=not begun.frame.config.night.schedule)
+    return begun if find_open(place, begun.frame.config) is None else None
 
 
 def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = True) -> None:
     night = begun.frame.state.id
     heart.adopted = begun.adopted and _has_run(begun.frame.state)
     hooks = Hooks(
-        ready=lambda text: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted),
+        ready=lambda text, runs: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted, runs=runs),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
+        backup=lambda: _back_up(place, begun),
+        room=lambda: room(place.state),
         ticked=heart.beat,
     )
     parts = build(begun.frame, begun.journal, hooks)
     control = ControlServer(Path(place.state), on_request(parts.inbox))
     watch = _watch(begun, parts)
     schedule = _schedule(begun, parts)
-    _on_signals(parts)
+    on_signals(parts.inbox.put)
     try:
         if heart.adopted:
             recover(parts.daemon.night)
+            note_reboot(parts.daemon.night, boot_id())
             if watch.mode != "inotify":
                 parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
@@ -155,6 +225,27 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
         watch.close()
         control.close()
         parts.close()
+        _keep_the_end(place, begun, parts)
+
+
+def _back_up(place: Place, begun: Begun) -> None:
+    """Copy the journal if it is a file of ours. Raises JournalError."""
+    path = place.journal(begun.frame.config)
+    if path == place.journal():
+        back_up(path, time.time(), begun.frame.state.id)
+
+
+def _keep_the_end(place: Place, begun: Begun, parts: Parts) -> None:
+    """Note a night's end beside the journal, and keep a copy that has it: a lost journal must not begin it again."""
+    state = begun.frame.state
+    if state.ended_at is None:
+        return
+    end = Entry(at=state.ended_at, night=state.id, body=NightEnded(why=state.why_ended))
+    try:
+        nightfile.close(place.night(state.id), end, redactor(begun.frame.config, begun.frame.environ))
+        _back_up(place, begun)
+    except (OSError, RalphdError) as error:
+        parts.daemon.night.world.log.warning("the night's end is in the journal alone", why=str(error))
 
 
 def _has_run(state: NightState) -> bool:
@@ -162,8 +253,11 @@ def _has_run(state: NightState) -> bool:
     return bool(state.intents) or any(loop.started for loop in state.loops.values())
 
 
-def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool) -> None:
-    word.ready(text, adopted=adopted)
+def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool, runs: bool) -> None:
+    if runs:
+        word.ready(text, adopted=adopted)
+    else:
+        word.error(f"{text} yet; they are tried again: `ralphd status` and `ralphd doctor` say more", 1)
     heart.ready()
 
 
@@ -182,19 +276,20 @@ def _watch(begun: Begun, parts: Parts) -> Watch:
     paths = [begun.settings.path]
     for task in begun.frame.state.tasks.values():
         git_dir = os.path.join(task.task.night_repository, "repo.git")
-        paths += [os.path.join(git_dir, name) for name in ("config", "hooks", "info")]
+        paths += [os.path.join(git_dir, name) for name in ("config", "config.worktree", "hooks", "info")]
     return Watch(paths, lambda path: parts.inbox.put(Changed(path=path)))
 
 
 def _schedule(begun: Begun, parts: Parts) -> Schedule:
     schedule = Schedule(lambda name: parts.inbox.put(Rang(name=name)))
     schedule.every("report", REPORT_EVERY_S)
+    schedule.every("backup", BACKUP_EVERY_S)
     if begun.frame.state.ends_at is not None:
         schedule.at("end", datetime.fromtimestamp(begun.frame.state.ends_at, UTC))
     return schedule
 
 
-def _on_signals(parts: Parts) -> None:
+def on_signals(put: Callable[[Leave], None]) -> None:
     """Let each handler leave a note only; the main loop acts on it."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda n, _frame: parts.inbox.put(Leave(why=signal.Signals(n).name)))
+        signal.signal(number, lambda n, _frame: put(Leave(why=signal.Signals(n).name)))

@@ -211,6 +211,7 @@ def hand_over(wanted: Settings, say: Callable[[str], None], *, with_uncommitted:
     start = Start(place=where, settings=wanted, environ=os.environ, say=say, with_uncommitted=with_uncommitted)
     ownership = own(where.state, version=__version__, started_at=iso(time.time()) or "")
     try:
+        start.mend()
         begun = start.begin()
         begun.journal.close()
     finally:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
+import time
 
 import click
 
 from ralphd.cli import here, out
 from ralphd.cli.out import JSON
 from ralphd.cli.place import Place
-from ralphd.core.errors import NothingRunning
+from ralphd.core.errors import NothingRunning, RalphdError
 from ralphd.edges import ownership
 
 GOING_S = 30.0  # after its good-bye a daemon closes its files; a slow disk takes seconds for that
+ASK_AGAIN_S = 0.1
 
 
 def _steer(verb: str, loops: tuple[str, ...], done: str, *, as_json: bool, **more: object) -> None:
@@ -75,25 +78,57 @@ def stop(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
 def _end_night(where: Place, *, now: bool, as_json: bool) -> None:
     """End the night and return when its daemon has gone, so that a `start` right after this one finds no twin."""
     daemon = ownership.owner(where.state)
+    stays = False
     for reply in here.request(where, {"verb": "stop", "loops": [], "now": now}):
         data = reply.get("data")
         if "progress" in reply:
             out.hint(str(reply["progress"]))
-        elif isinstance(data, dict) and as_json:
-            out.data(data)
         elif isinstance(data, dict):
-            out.say(f"night {data.get('night')} has ended; `ralphd report` tells what it gave")
-    if daemon is not None:
+            stays = bool(data.get("next_night_at"))
+            out.data(data) if as_json else out.say(_ended_words(data))
+    if stays:
+        _await_waiting(where)
+    elif daemon is not None:
         select.select([daemon], [], [], GOING_S)
         os.close(daemon)
 
 
+def _ended_words(data: dict[str, object]) -> str:
+    if data.get("night") is None:
+        return "nobody waits for the next night any more; `ralphd start` begins one"
+    words = f"night {data['night']} has ended; `ralphd report` tells what it gave"
+    if due := data.get("next_night_at"):
+        words += f"\nthe next night begins {due}; `ralphd stop` once more ends the waiting"
+    return words
+
+
+def _await_waiting(where: Place) -> None:
+    """Return when the daemon answers again, between its nights: a `stop` right after this one must find it."""
+    end = time.monotonic() + GOING_S
+    while time.monotonic() < end:
+        with contextlib.suppress(RalphdError):
+            if any(_waits(reply) for reply in here.request(where, {"verb": "status"})):
+                return
+        time.sleep(ASK_AGAIN_S)
+
+
+def _waits(reply: dict[str, object]) -> bool:
+    data = reply.get("data")
+    night = data.get("night") if isinstance(data, dict) else None
+    return not isinstance(night, dict) or night.get("state") == "ended"
+
+
 def _end_what_was_left(where: Place, why: NothingRunning, *, now: bool, as_json: bool) -> None:
     """End a night whose daemon is gone: its agents must not run on because nobody is there to be asked."""
+    from ralphd.cli import memory  # noqa: PLC0415  # a stop that finds its daemon needs none of it
     from ralphd.cli.begin import find_open  # noqa: PLC0415  # a stop that finds its daemon needs none of it
     from ralphd.cli.night import take_up  # noqa: PLC0415  # the same
 
     left = find_open(where, here.config())
+    if left is None and memory.recall(where) is not None:
+        memory.forget(where)
+        out.say("nobody waits for the next night any more; `ralphd start` begins one")
+        return
     if left is None:
         raise why
     if code := take_up(where):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TextIO, cast
 
 import structlog
 
@@ -37,6 +40,7 @@ from ralphd.edges.loopfolder import LoopFolders
 from ralphd.edges.panes import TmuxPanes
 from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
+from ralphd.edges.schedule import calendar, local_zone
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
 
@@ -50,6 +54,9 @@ class SystemClock:
     def monotonic(self) -> float:
         return time.monotonic()
 
+    def boottime(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
 
 def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:
     return Tmux(socket_path(place.state, environ), environ=environ)
@@ -57,7 +64,11 @@ def tmux(place: Place, environ: Mapping[str, str]) -> Tmux:
 
 def open_journal(place: Place, config: Config, environ: Mapping[str, str]) -> Journal:
     """Open for writing; the agent's secrets are redacted wherever they turn up."""
-    return Journal.open(place.journal(config), shipped.folder("migrations"), Redactor(known_secrets(config, environ)))
+    return Journal.open(place.journal(config), shipped.folder("migrations"), redactor(config, environ))
+
+
+def redactor(config: Config, environ: Mapping[str, str]) -> Redactor:
+    return Redactor(known_secrets(config, environ))
 
 
 def known_secrets(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -65,9 +76,23 @@ def known_secrets(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]
     return secrets_of(passed, config.agent.env)
 
 
+class LogFile:
+    """A log that never stops who writes it: a line that a full disk refuses is left out."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            os.write(self._fd, text.encode("utf-8", "backslashreplace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
 def logger(path: str, redactor: Redactor) -> structlog.typing.FilteringBoundLogger:
     """Log sentences a person can follow in the home window: one line an event, appended, 0600."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     processors: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
@@ -75,9 +100,9 @@ def logger(path: str, redactor: Redactor) -> structlog.typing.FilteringBoundLogg
         structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
         lambda _logger, _method, line: redactor.text(str(line)),
     ]
-    file = os.fdopen(fd, "a", buffering=1, encoding="utf-8", errors="backslashreplace")
+    file = cast("TextIO", LogFile(path))  # all that structlog asks of it is there
     logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
-        structlog.PrintLogger(file), processors=processors, wrapper_class=structlog.make_filtering_bound_logger(20)
+        structlog.WriteLogger(file), processors=processors, wrapper_class=structlog.make_filtering_bound_logger(20)
     )
     return logger
 
@@ -105,6 +130,14 @@ class Frame:
     config: Config
     program: str
     environ: Mapping[str, str]
+
+
+def next_due(schedule: str, environ: Mapping[str, str]) -> float | None:
+    """Tell when a schedule has its next night, in epoch seconds; None when there is no schedule."""
+    if not schedule:
+        return None
+    due = calendar(schedule, local_zone(environ)).next_after(datetime.now(UTC))
+    return due.timestamp() if due else None
 
 
 def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
@@ -154,7 +187,14 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
 
     def facts() -> DaemonFacts:
         troubles = tuple(daemon.troubles.values())
-        return DaemonFacts(pid=os.getpid(), version=__version__, started_at=started_at, trouble=troubles)
+        next_night_at = next_due(world.config.night.schedule, environ)
+        return DaemonFacts(
+            pid=os.getpid(),
+            version=__version__,
+            started_at=started_at,
+            trouble=troubles,
+            next_night_at=next_night_at,
+        )
 
     desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
     daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks)

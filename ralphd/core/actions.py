@@ -70,7 +70,16 @@ class EndNight:
     now: bool = False
 
 
-Action = SpawnRunner | Pause | Resume | StopLoop | RestartLoop | Verify | Tell | EndNight
+@dataclass(frozen=True, kw_only=True)
+class ReturnBranch:
+    """Set the loop's branch to ``to`` again, from where somebody else put it; ``found`` is kept in a rescue ref."""
+
+    loop: str
+    found: str
+    to: str
+
+
+Action = SpawnRunner | Pause | Resume | StopLoop | RestartLoop | Verify | Tell | ReturnBranch | EndNight
 
 
 def key(action: Action) -> str:

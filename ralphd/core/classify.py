@@ -10,7 +10,6 @@ import re
 from signal import Signals
 
 from ralphd.core.facts import EndedBy, Facts
-from ralphd.core.failures import kind_of, kind_of_words
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 
 TYPE_CHECKING = False
@@ -138,8 +137,12 @@ def config_error(facts: Facts) -> Outcome | None:
 def failure(facts: Facts) -> Outcome | None:
     """Recognize what the CLI itself reports about inference, whatever it exits with."""
     failed = facts.reading.failed
-    kind = None if failed is None else kind_of(failed)
-    if failed is None or kind is None:
+    if failed is None:
+        return None
+    from ralphd.core.failures import kind_of  # noqa: PLC0415  # 0.2 MiB a loop, and most sessions fail in no way
+
+    kind = kind_of(failed)
+    if kind is None:
         return None
     what = f"{failed.status or ''} {failed.error} {failed.message}".strip()
     evidence = (_seen(facts, failed, what[:MESSAGE_CHARS]), *_exit(facts))
@@ -151,6 +154,8 @@ def last_words(facts: Facts) -> Outcome | None:
     code = facts.exit_code
     if code is None or code >= FIRST_OWN_CODE or not _idle(facts):
         return None
+    from ralphd.core.failures import kind_of_words  # noqa: PLC0415  # as above
+
     for line, evidence in _last_words(facts):
         kind = kind_of_words(line)
         if kind is not None:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
-from ralphd.core import config, scoring, times
+from ralphd.core import config, cron, scoring, times
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, UsageError
 from ralphd.core.exchange import Limits
@@ -221,6 +221,10 @@ def _time_of_day(value: object) -> str:
     return _text(value)
 
 
+def _schedule(value: object) -> str:
+    return cron.parse_schedule(text) if (text := _text(value)) else ""
+
+
 def _score(value: object) -> str:
     scoring.parse(_text(value))
     return _text(value)
@@ -242,7 +246,7 @@ NIGHT: Keys = {
     "width": ("width", _whole(1, 4096)),
     "until": ("until", _time_of_day),
     "for": ("for_s", _duration),
-    "schedule": ("schedule", _text),
+    "schedule": ("schedule", _schedule),
 }
 AGENT: Keys = {
     "cli": ("cli", _one_of(*config.CLIS)),

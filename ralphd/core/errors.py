@@ -58,4 +58,8 @@ class TmuxError(EdgeError):
 
 
 class JournalError(EdgeError):
-    pass
+    """The journal can't be read or written. ``kind`` is the outcome (``host.disk_full``) that this is, if known."""
+
+    def __init__(self, message: str, *, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind

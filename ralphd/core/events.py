@@ -13,13 +13,16 @@ from ralphd.core.outcomes import Outcome
 class NightStarted:
     """The night's frame.
 
-    ``ends_at``: epoch seconds, None: until stopped. ``config``: ralphd.toml as understood, redacted.
+    ``ends_at``: epoch seconds, None: until stopped. ``for_s``: it ends so long after its start, whatever the wall's
+    clock is set to meanwhile; None: it ends when that clock shows ``ends_at``. ``config``: ralphd.toml as understood,
+    redacted.
     """
 
     width: int
     ends_at: float | None
     version: str
     config: dict[str, object]
+    for_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of DESIGN's ``[limits]``; a trajectory itself has none but compactions."""
+    """What ``[limits]`` sets; a trajectory itself has none but compactions."""
 
     tool_seconds: float = 300.0
     tool_memory_bytes: int = 1 << 30

@@ -31,6 +31,14 @@ class Head:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A branch that somebody else put from ``to``, where its loop left it, to ``found``."""
+
+    found: str
+    to: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoopNow:
     """What is seen of a loop this moment. ``alive``: its runner holds the loop's lock."""
 
@@ -39,6 +47,7 @@ class LoopNow:
     server_lives: bool = True  # the tmux server that its window was in
     spawns: int = 0  # in a row without a sign of life
     spawned_at: float = 0.0
+    moved: Moved | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +74,17 @@ def decide(state: NightState, present: Present) -> tuple[Decision, ...]:
 
 
 def _end(state: NightState, present: Present) -> Iterator[Decision]:
-    if state.ending:
-        return
-    if state.ends_at is not None and present.now >= state.ends_at:
-        yield Decision(action=actions.EndNight(), why="the night's time is up")
-    elif state.tasks and all(task.done for task in state.tasks.values()):
-        yield Decision(action=actions.EndNight(), why="every task has reached its goal")
+    if not state.ending and (why := over(state, present.now)):
+        yield Decision(action=actions.EndNight(), why=why)
+
+
+def over(state: NightState, now: float) -> str:
+    """Say why a night has to end by itself; empty while it has not."""
+    if state.ends_at is not None and now >= state.ends_at:
+        return "the night's time is up"
+    if state.tasks and all(task.done for task in state.tasks.values()):
+        return "every task has reached its goal"
+    return ""
 
 
 def _stop_all(state: NightState, _present: Present) -> Iterator[Decision]:
@@ -110,15 +124,22 @@ def _hold_credential(state: NightState, _present: Present) -> Iterator[Decision]
 
 
 def _keep_running(state: NightState, present: Present) -> Iterator[Decision]:
-    if state.ending:
+    if state.ending or over(state, present.now):
         return
     for loop in _wanted(state):
         seen = present.loops[loop.loop.id]
-        if seen.alive or _window_closed(loop, seen):
+        if seen.alive or _window_closed(loop, seen) or _held_up(loop, present):
             continue
         if present.now >= seen.spawned_at + _spawn_wait_s(seen.spawns):
             why = "its runner is gone" if loop.started else "the night starts"
             yield Decision(action=actions.SpawnRunner(loop=loop.loop.id), why=why)
+
+
+def _held_up(loop: LoopState, present: Present) -> bool:
+    """Tell whether the loop is just being paused or stopped: the newest order wins, and a spawn brings one along."""
+    name = loop.loop.id
+    orders = (actions.Pause(loop=name), actions.StopLoop(loop=name))
+    return any(actions.key(order) in present.in_flight for order in orders)
 
 
 def _spawn_wait_s(spawns: int) -> float:
@@ -127,6 +148,14 @@ def _spawn_wait_s(spawns: int) -> float:
 
 def _wanted(state: NightState) -> Iterator[LoopState]:
     return (loop for loop in state.loops.values() if loop.want is Want.RUNNING)
+
+
+def _return_branches(state: NightState, present: Present) -> Iterator[Decision]:
+    for loop in state.loops.values():
+        moved = present.loops[loop.loop.id].moved
+        if moved is not None and moved.found not in loop.returned:  # once: whoever insists isn't fought
+            action = actions.ReturnBranch(loop=loop.loop.id, found=moved.found, to=moved.to)
+            yield Decision(action=action, why="somebody else than its loop moved its branch")
 
 
 def _verify_bases(state: NightState, _present: Present) -> Iterator[Decision]:
@@ -221,6 +250,7 @@ RULES = (
     _respect_closed_window,
     _hold_credential,
     _keep_running,
+    _return_branches,
     _verify_bases,
     _verify_claims,
     _verify_ends,

@@ -28,7 +28,8 @@ class WorktreeFacts:
     ``on_branch`` is the full ref that HEAD names, empty when detached; ``head`` the commit HEAD is at and ``tip`` that
     of the loop's branch, empty where there is none. ``linked``: both ends of the tie are sound. ``has_files``: there is
     something in the folder besides ``.git``. ``has_index``: git's index is there and looks like one.
-    ``ready``: the first checkout was completed, so that files may be unsaved work.
+    ``ready``: the first checkout was completed, so that files may be unsaved work. ``last_here`` and ``last_moved``:
+    where the branch was last put from this worktree, and from anywhere, as git's own logs say; empty: they don't.
     """
 
     worktree: str
@@ -44,10 +45,16 @@ class WorktreeFacts:
     locks: tuple[Lock, ...] = ()
     mid_operation: str = ""
     ready: bool = True
+    last_here: str = ""
+    last_moved: str = ""
 
     @property
     def at_home(self) -> bool:
         return self.on_branch == f"refs/heads/{self.branch}"
+
+    def moved_by_others(self, known_tip: str) -> bool:
+        """Tell whether the branch left ``known_tip`` by a git that ran somewhere else than in this worktree."""
+        return self.at_home and self.last_here == known_tip != self.tip == self.last_moved != ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +98,10 @@ class EndOperation:
 
 @dataclass(frozen=True, kw_only=True)
 class PutBranchBack:
-    """Save everything to a rescue ref, then set the branch to ``to``, the tip last known."""
+    """Save everything to a rescue ref, then set the branch to ``to``, the tip last known.
+
+    As ``git.foreign_change``: somebody else moved it under a worktree that still is at ``to``.
+    """
 
     to: str
     kind: Kind = Kind.BRANCH_MOVED
@@ -150,7 +160,11 @@ def _operation(facts: WorktreeFacts) -> tuple[Repair, ...]:
 
 
 def _branch(facts: WorktreeFacts, history: History, known_tip: str) -> tuple[Repair, ...]:
-    if not known_tip or facts.tip == known_tip or history.kept:
+    if not known_tip or facts.tip == known_tip:
+        return ()
+    if facts.moved_by_others(known_tip):
+        return (PutBranchBack(to=known_tip, kind=Kind.FOREIGN_CHANGE),)
+    if history.kept:
         return ()
     if not facts.tip or history.shrunk:
         return (PutBranchBack(to=known_tip),)

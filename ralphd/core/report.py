@@ -240,7 +240,7 @@ def _throughput(facts: Facts) -> tuple[Point, ...]:
     """Return a point at every verdict that changed something; the best includes the start's own score."""
     best: dict[str, float | None] = {}
     submissions: Counter[str] = Counter()
-    points = []
+    points: list[Point] = []
     for judged in facts.verdicts:
         task, score = judged.verdict.task, judged.verdict.score
         before = (best.get(task), submissions[task])
@@ -283,4 +283,4 @@ def _hours(facts: Facts) -> float | None:
     end = facts.last_at if facts.ended_at is None else facts.ended_at
     if facts.started_at is None or end is None:
         return None
-    return max(0.0, end - facts.started_at) / 3600
+    return max(0.0, end - facts.started_at - facts.jumped_s) / 3600

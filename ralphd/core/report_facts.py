@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ralphd.core import events, records
+from ralphd.core import clocks, events, records
+from ralphd.core.losses import Loss, loss_in
 from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import Kind, Outcome
 
@@ -84,6 +85,7 @@ class Facts:
     ends_at: float | None = None
     ended_at: float | None = None
     last_at: float | None = None
+    jumped_s: float = 0.0  # by how much the wall's clock was set since the start
     why_ended: str | None = None
     width: int | None = None
     version: str | None = None
@@ -95,6 +97,7 @@ class Facts:
     actions: list[ActionFact] = field(default_factory=list)
     intents: dict[int, ActionFact] = field(default_factory=dict)
     traces: dict[str, list[TraceFact]] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)  # what a damaged journal could not give back
 
     def of(self, loop: str) -> LoopFacts:
         found = self.loops.get(loop)
@@ -112,11 +115,19 @@ def gather(entries: Iterable[events.Entry]) -> Facts:
         outcome = events.outcome_of(entry.body)
         if outcome is not None:
             _count(facts, entry, outcome)
+            _jump(facts, entry.at, outcome)
         step = _STEPS.get(type(entry.body))
         if step is not None:
             step(facts, entry)
     facts.verdicts = _weighed(facts.verdicts)
     return facts
+
+
+def _jump(facts: Facts, at: float, outcome: Outcome) -> None:
+    """Leave the night as long as it was: a clock that is set makes it neither longer nor shorter."""
+    if outcome.kind is Kind.CLOCK_JUMP:
+        facts.jumped_s += clocks.seconds_of(outcome)
+        facts.last_at = at  # what was recorded before the jump is of another time
 
 
 def _weighed(verdicts: list[JudgedFact]) -> list[JudgedFact]:
@@ -219,6 +230,13 @@ def _newest(before: records.Usage | None, now: records.Usage) -> records.Usage:
     return before if before is not None and now == records.Usage() else now
 
 
+def _noted(facts: Facts, entry: events.Entry) -> None:
+    assert isinstance(entry.body, events.OutcomeNoted)
+    loss = loss_in(entry.body.outcome)
+    if loss is not None:
+        facts.losses.append(loss)
+
+
 def _judged(facts: Facts, entry: events.Entry) -> None:
     body = entry.body
     assert isinstance(body, events.VerdictGiven)
@@ -276,6 +294,7 @@ _STEPS: dict[type, Callable[[Facts, events.Entry], None]] = {
     events.LoopAdded: _loop_added,
     events.VerdictGiven: _judged,
     events.ClaimSettled: _settled_claim,
+    events.OutcomeNoted: _noted,
     events.ActionIntended: _intended,
     events.ActionSettled: _settled,
     records.TrajectoryStarted: _began,

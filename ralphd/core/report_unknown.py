@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ralphd.core.losses import Loss, span
 from ralphd.core.outcomes import Kind
 from ralphd.core.records import Usage
 from ralphd.core.report_facts import Facts
+from ralphd.core.status import iso
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +30,16 @@ def unknown(facts: Facts, unreadable: int) -> tuple[Unknown, ...]:
     if unreadable:
         gaps.append(Unknown(what="unreadable", count=unreadable))
     return tuple(gaps)
+
+
+def _journal_lost(facts: Facts) -> Iterator[Unknown]:
+    for loss in facts.losses:
+        yield Unknown(what="journal_lost", subject=_when(loss), count=loss.count)
+
+
+def _when(loss: Loss) -> str:
+    since, until = iso(loss.since), iso(loss.until)
+    return f"from {since or 'its beginning'} to {until or 'a time that is not known'} (entries {span(loss)})"
 
 
 def _no_verifier(facts: Facts) -> Iterator[Unknown]:
@@ -93,6 +105,7 @@ def _night_open(facts: Facts) -> Iterator[Unknown]:
 
 
 SECTIONS: tuple[Callable[[Facts], Iterator[Unknown]], ...] = (
+    _journal_lost,
     _no_verifier,
     _no_base_score,
     _flaky,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ralphd.core import actions, events, records
+from ralphd.core import actions, clocks, events, records
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Want
 from ralphd.core.model import Loop, Task, Verdict
@@ -60,6 +60,8 @@ class LoopState:
     refuted: dict[str, str] | None = None  # the newest refuted claim, as slots of a note
     parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
     told: set[str] = field(default_factory=set)  # keys of notes left
+    tip: str = ""  # where the branch was when its runner last said so
+    returned: set[str] = field(default_factory=set)  # commits that others moved its branch to, and it was put back from
     note: str = ""
 
     @property
@@ -92,6 +94,9 @@ class NightState:
     id: str = ""
     started_at: float = 0.0
     ends_at: float | None = None
+    for_s: float | None = None
+    boot_id: str = ""  # of the boot in which a runner was last heard of, or the machine found started anew
+    jumped_s: float = 0.0  # by how much the wall's clock was set since the start
     ended_at: float | None = None
     why_ended: str = ""
     width: int = 0
@@ -99,6 +104,7 @@ class NightState:
     tasks: dict[str, TaskState] = field(default_factory=dict)
     loops: dict[str, LoopState] = field(default_factory=dict)
     intents: dict[int, events.ActionIntended] = field(default_factory=dict)
+    restarts: dict[int, int] = field(default_factory=dict)  # open intents to restart: the generation each begins
     ending: bool = False
     skip_verification: bool = False
     last_id: int = 0
@@ -107,10 +113,14 @@ class NightState:
         """Fold one stored entry. Entries of an old generation say nothing about the present."""
         self.last_id = max(self.last_id, entry.id)
         loop = self.loops.get(entry.loop)
+        if loop is not None and isinstance(entry.body, records.TrajectoryStarted):
+            loop.nonce = entry.nonce  # of any generation: the session's end must be known when it comes
         if isinstance(entry.body, events.DaemonBody):
             _apply_daemon(self, loop, entry)
         elif loop is not None and entry.generation >= loop.generation:
             loop.generation = entry.generation
+            if isinstance(entry.body, records.RunnerStarted):
+                self.boot_id = entry.body.boot_id
             _apply_runner(loop, entry)
 
 
@@ -139,7 +149,8 @@ def fold(entries: Iterable[Entry]) -> NightState:
 
 def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> None:
     match entry.body:
-        case events.NightStarted(width=width, ends_at=ends_at, config=config):
+        case events.NightStarted(width=width, ends_at=ends_at, config=config, for_s=for_s):
+            state.for_s = for_s
             state.id, state.started_at = entry.night, entry.at
             state.width, state.ends_at, state.config = width, ends_at, config
         case events.TaskAdded(task=task):
@@ -148,22 +159,38 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             state.loops[added.id] = LoopState(loop=added)
         case events.ActionIntended() as intended:
             state.intents[entry.id] = intended
+            if loop is not None and intended.type == actions.ReturnBranch.__name__:
+                loop.returned.add(str(intended.args.get("found", "")))
+            if intended.type == actions.RestartLoop.__name__:
+                state.restarts[entry.id] = entry.generation + 1
         case events.ActionSettled(intent=intent, result=result):
             intended_then = state.intents.pop(intent, None)
+            generation = state.restarts.pop(intent, 0)
             if intended_then is not None and result == "done":
-                _apply_action(state, intended_then)
+                _apply_action(state, intended_then, generation)
         case events.VerdictGiven(verdict=verdict, submission=submission):
             _apply_verdict(state, loop, verdict, submission=submission)
         case events.ClaimSettled(outcome=outcome) if loop is not None:
             loop.claim = None
             loop.last_outcome = outcome.kind
             _apply_refutation(loop, outcome)
+        case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.CLOCK_JUMP:
+            _apply_jump(state, clocks.seconds_of(outcome))
+        case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.REBOOTED and loop is None:
+            state.boot_id = str(outcome.detail.get("boot_id", ""))
         case events.OutcomeNoted(outcome=outcome) if loop is not None:
             _apply_noted(loop, outcome)
         case events.NightEnded(why=why):
             state.ended_at, state.why_ended = entry.at, why
         case _:
             pass
+
+
+def _apply_jump(state: NightState, seconds: float) -> None:
+    """Move the end of a night by duration as far as the wall's clock was moved."""
+    state.jumped_s += seconds
+    if state.ends_at is not None and state.for_s is not None:
+        state.ends_at += seconds
 
 
 def _apply_noted(loop: LoopState, outcome: Outcome) -> None:
@@ -187,7 +214,7 @@ def _runner_gone(loop: LoopState) -> None:
     loop.usage_now = records.Usage()
 
 
-def _apply_action(state: NightState, intended: events.ActionIntended) -> None:
+def _apply_action(state: NightState, intended: events.ActionIntended, generation: int) -> None:
     action = events.action_from_json(intended.type, intended.args)
     match action:
         case actions.Pause(loop=name) | actions.Resume(loop=name) | actions.StopLoop(loop=name):
@@ -200,16 +227,17 @@ def _apply_action(state: NightState, intended: events.ActionIntended) -> None:
             loop.note = "" if loop.want is Want.RUNNING else intended.why
         case actions.RestartLoop(loop=name, reset_to=reset_to):
             loop = state.loops[name]
-            loop.generation += 1
-            loop.reset_to = reset_to
             loop.want, loop.wanted_by, loop.note = Want.RUNNING, intended.by, ""
-            loop.claim = None
-            loop.held_kind = loop.held_why = loop.left = ""
+            loop.left = ""
+            if loop.generation < generation:  # else its runner was quicker, and has begun it already
+                loop.generation, loop.reset_to = generation, reset_to
+                loop.claim = None
+                loop.held_kind = loop.held_why = ""
         case actions.EndNight(now=now):
             state.ending, state.skip_verification = True, now
         case actions.Tell(loop=name):
             state.loops[name].told.add(actions.key(action))
-        case actions.SpawnRunner() | actions.Verify():
+        case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
             pass
 
 
@@ -262,8 +290,11 @@ def _apply_runner(loop: LoopState, entry: Entry) -> None:
         case records.RunnerStopped(why=why):
             _runner_gone(loop)
             loop.left = why
-        case records.TrajectoryStarted():
-            loop.trajectory, loop.nonce = entry.trajectory, entry.nonce
+        case records.Prepared(head=head):
+            loop.tip = head
+        case records.TrajectoryStarted(head=head):
+            loop.tip = head
+            loop.trajectory = entry.trajectory
             loop.session_open, loop.reset_to = True, ""
             loop.held_kind = loop.held_why = ""
             loop.waiting_until, loop.waiting_kind = None, ""
@@ -296,6 +327,7 @@ def _apply_end(loop: LoopState, entry: Entry, ended: records.TrajectoryEnded) ->
     loop.usage = add_usage(loop.usage, ended.usage)
     loop.usage_now = records.Usage()
     loop.quiet_for_s = 0.0
+    loop.tip = ended.head_after
     left = Ending(entry=entry.id, generation=entry.generation, trajectory=entry.trajectory, head=ended.head_after)
     loop.claim = left if ended.claims_done else loop.claim
     loop.ended = left if ended.head_after != ended.head_before else loop.ended

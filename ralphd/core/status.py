@@ -12,12 +12,16 @@ from ralphd.core.state import LoopState, NightState
 
 @dataclass(frozen=True, kw_only=True)
 class DaemonFacts:
-    """Who answers. ``started_at``: epoch seconds. ``trouble``: what it wants a person to know, one line each."""
+    """Who answers. Times are epoch seconds; ``next_night_at``: by ``night.schedule``, None without one.
+
+    ``trouble``: what it wants a person to know, one line each.
+    """
 
     pid: int
     version: str
     started_at: float
     trouble: tuple[str, ...] = ()
+    next_night_at: float | None = None
 
 
 def status(
@@ -31,6 +35,7 @@ def status(
             "version": daemon.version,
             "started_at": iso(daemon.started_at),
             "trouble": [*daemon.trouble, *_blind(state)],
+            "next_night_at": iso(daemon.next_night_at),
         },
         "night": {
             "id": state.id,
@@ -101,7 +106,7 @@ def _note(loop: LoopState, now: float) -> str:
 
 def _fleet(state: NightState, rows: list[dict[str, object]], verifying: int, now: float) -> dict[str, object]:
     states = [row["state"] for row in rows]
-    hours = ((state.ended_at or now) - state.started_at) / 3600
+    hours = max(0.0, (state.ended_at or now) - state.started_at - state.jumped_s) / 3600
     submissions = sum(task.submissions for task in state.tasks.values())
     return {
         "running": states.count("running"),

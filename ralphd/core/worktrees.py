@@ -43,6 +43,14 @@ def admin_folder(git_dir: str, branch: str) -> str:
     return f"{git_dir}/worktrees/{branch.rsplit('/', 1)[-1]}"
 
 
+def newest_of_log(tail: bytes) -> str:
+    """Return the commit that the last whole line of a reflog leads to, or an empty string; ``tail``: how it ends."""
+    line = tail[: tail.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
+    words = line.split(b" ", 2)
+    commit = words[1].decode("ascii", "replace") if len(words) == 3 else ""
+    return commit if is_object_id(commit) else ""
+
+
 def link_files(git_dir: str, worktree: str, branch: str) -> tuple[tuple[str, str], ...]:
     """Return ``(path, text)`` of the files that tie a worktree to its repository, both ends (gitrepository-layout(5)).
 

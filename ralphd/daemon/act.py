@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ralphd.core import actions
 from ralphd.core.actions import Action
-from ralphd.core.errors import EdgeError
 from ralphd.core.events import OutcomeNoted
 from ralphd.core.exchange import Order, Want
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import LoopState, NightState
+from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Inbox, Settled
 from ralphd.daemon.verify import VerifyQueue
 from ralphd.daemon.world import World
@@ -28,6 +29,8 @@ class Doer:
     inbox: Inbox
     slow: Executor
     queue: VerifyQueue
+    ordered: dict[str, int] = field(default_factory=dict)  # the newest order of each loop
+    ordering: threading.Lock = field(default_factory=threading.Lock)  # orders come from two threads
 
     def act(self, state: NightState, intended: Iterable[Intended]) -> None:
         spawns: list[tuple[int, LoopState]] = []
@@ -35,6 +38,8 @@ class Doer:
             match action:
                 case actions.SpawnRunner(loop=loop):
                     spawns.append((intent, state.loops[loop]))
+                case actions.ReturnBranch():
+                    self.slow.submit(self._return_branch, state, intent, action)
                 case actions.Verify(candidate=candidate):
                     self.queue.add(state, intent, candidate)
                 case _:
@@ -46,8 +51,10 @@ class Doer:
     def _quick(self, state: NightState, intent: int, action: Action) -> None:
         try:
             self._do(state, intent, action)
-        except (OSError, EdgeError) as error:
-            self.inbox.put(Settled(intent=intent, result="failed", detail=str(error)[:500]))
+            hit("acted")
+        except Exception as error:  # noqa: BLE001  # one that fails must not leave those after it undone
+            why = str(error) or type(error).__name__
+            self.inbox.put(Settled(intent=intent, result="failed", detail=why[:500]))
         else:
             self.inbox.put(Settled(intent=intent, result="done"))
 
@@ -60,12 +67,14 @@ class Doer:
             case actions.StopLoop(loop=loop, now=now):
                 self._order(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
             case actions.RestartLoop(loop=loop, reset_to=reset_to):
-                self._assign(state, state.loops[loop], state.loops[loop].generation + 1, reset_to)
+                self._assign(state, state.loops[loop], state.restarts[intent], reset_to)
+                hit("assignment_written")
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, now=True, retry=True, why="restart"))
             case actions.Tell(loop=loop, template=template, slots=slots):
                 text = fill(self.world.template(template), slots)
                 self.world.folders.note(state.loops[loop].loop.folder, f"{intent:08d}-{template}.md", text)
-            case actions.EndNight() | actions.SpawnRunner() | actions.Verify():
+                hit("note_written")
+            case actions.EndNight() | actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
                 pass
 
     def reassign(self, state: NightState) -> None:
@@ -74,7 +83,12 @@ class Doer:
             self._assign(state, loop, loop.generation, loop.reset_to)
 
     def _order(self, state: NightState, loop: str, order: Order) -> None:
-        self.world.folders.order(state.loops[loop].loop.folder, order)
+        with self.ordering:
+            if order.serial < self.ordered.get(loop, 0):
+                return  # a spawn is slow, and was overtaken by what a person asked for meanwhile
+            self.ordered[loop] = order.serial
+            self.world.folders.order(state.loops[loop].loop.folder, order)
+        hit("order_written")
 
     def _assign(self, state: NightState, loop: LoopState, generation: int, reset_to: str) -> None:
         assignment, preamble = self.world.assignment(self.world.config, state, loop, generation, reset_to)
@@ -88,6 +102,7 @@ class Doer:
             self._make_ready(state, spawns)
             windows = [(loop.loop.id, self.world.runner(loop.loop.folder)) for _, loop in spawns]
             opened = self.world.panes.open_windows(windows)
+            hit("windows_opened")
         except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
             why = str(error) or type(error).__name__
         for intent, loop in spawns:
@@ -96,16 +111,38 @@ class Doer:
             else:
                 self._spawn_failed(intent, loop, why)
 
+    def _return_branch(self, state: NightState, intent: int, action: actions.ReturnBranch) -> None:
+        """Put it back and say so; nobody in particular is charged, for nobody knows who it was. Runs in ``slow``."""
+        loop = state.loops[action.loop].loop
+        where: dict[str, object] = {"loop": loop.id, "found": action.found, "to": action.to}
+        try:
+            ref = self.world.repositories.put_back(
+                state.tasks[loop.task].task, loop, found=action.found, to=action.to, stamp=f"{intent:08d}"
+            )
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            what, result = f"{loop.branch} was moved by somebody else and could not be put back: {error}", "failed"
+        else:
+            where["ref"] = ref
+            what, result = f"{loop.branch} was moved by somebody else; it is back, what was there is {ref}", "done"
+        outcome = Outcome(kind=Kind.FOREIGN_CHANGE, detail=where, evidence=(Evidence(what=what[:500]),))
+        body = ("", 0, 0, OutcomeNoted(outcome=outcome))
+        self.inbox.put(Settled(intent=intent, result=result, detail=what[:500], bodies=(body,)))
+
     def _make_ready(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
         self.world.host.end_leftovers([loop.loop.nonce for _, loop in spawns if loop.started])
+        hit("leftovers_ended")
         self._close_old_windows({loop.loop.id for _, loop in spawns})
+        hit("old_windows_closed")
         for name, task in state.tasks.items():
             loops = [loop.loop for _, loop in spawns if loop.loop.task == name]
             if loops:
-                self.world.repositories.add_worktrees(task.task, loops)
+                tips = {loop.id: tip for loop in loops if (tip := state.loops[loop.id].tip)}
+                self.world.repositories.add_worktrees(task.task, loops, tips)
+        hit("worktrees_made")
         for intent, loop in spawns:
             self._assign(state, loop, loop.generation, loop.reset_to)
-            self.world.folders.order(loop.loop.folder, Order(serial=intent, want=Want.RUNNING))
+            self._order(state, loop.loop.id, Order(serial=intent, want=Want.RUNNING))
+        hit("runners_assigned")
 
     def _close_old_windows(self, loops: set[str]) -> None:
         for pane in self.world.panes.panes().values():

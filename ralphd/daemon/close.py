@@ -8,6 +8,7 @@ from ralphd.core import events, policy
 from ralphd.core.errors import EdgeError
 from ralphd.core.exchange import Want
 from ralphd.core.state import NightState
+from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Closed
 from ralphd.daemon.tick import Night
 
@@ -84,20 +85,24 @@ class Closing:
     def _close(self, trouble: list[str]) -> None:
         """End leftovers, bring results over, end the server. Runs in ``slow``; every trouble is told, none stops it."""
         world, state = self.night.world, self.night.state
+        hit("closing_begun")
         try:
             world.host.end_leftovers([loop.loop.nonce for loop in state.loops.values()])
         except (OSError, EdgeError) as error:
             trouble.append(f"leftover processes could not be ended: {error}")
+        hit("closing_leftovers_ended")
         for task in state.tasks.values():
             try:
                 missing = world.repositories.deliver(task.task, state.id, _best_of(state, task.task.name))
                 trouble += [f"not brought over: {line}" for line in missing]
             except (OSError, EdgeError) as error:
                 trouble.append(f"the results could not be brought into {task.task.repository}: {error}")
+        hit("delivered")
         try:
             world.panes.kill_server()
         except (OSError, EdgeError) as error:
             trouble.append(f"the tmux server could not be ended: {error}")
+        hit("server_ended")
 
 
 def _best_of(state: NightState, task: str) -> dict[str, str]:

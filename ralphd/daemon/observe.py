@@ -1,13 +1,13 @@
-"""Look at the world: what the runners told, which of them live, and where the branches stand."""
+"""Hear what the runners told, and look which of them live and where the branches stand."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ralphd.core import records
+from ralphd.core import actions, records
 from ralphd.core.errors import EdgeError
 from ralphd.core.events import Entry
-from ralphd.core.policy import Head, LoopNow
+from ralphd.core.policy import Head, LoopNow, Moved
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.world import World
 
@@ -26,9 +26,13 @@ class Sight:
     spawned_at: dict[str, float] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)  # loops with a new window out of which nothing has come yet
     last_seq: dict[str, int] = field(default_factory=dict)
+    nonces: dict[str, str] = field(default_factory=dict)  # of each loop's newest session
     servers: dict[str, str] = field(default_factory=dict)  # the tmux server that each loop came up in
     server: str = ""
     refused: int = 0
+    suspects: dict[str, str] = field(default_factory=dict)  # loop -> where its branch is, but not by its worktree
+    moved: dict[str, Moved] = field(default_factory=dict)  # the same, seen twice
+    heard: bool = False  # at least once: before, who lives is not known
 
     def now(self, loop: str) -> LoopNow:
         return LoopNow(
@@ -37,26 +41,41 @@ class Sight:
             server_lives=bool(self.server) and self.servers.get(loop, self.server) == self.server,
             spawns=self.spawns.get(loop, 0),
             spawned_at=self.spawned_at.get(loop, 0.0),
+            moved=self.moved.get(loop),
         )
 
 
-def observe(world: World, state: NightState, sight: Sight) -> list[Entry]:
-    """Return what the runners told since the last look; note in ``sight`` who lives and where the branches are."""
+def hear(world: World, state: NightState, sight: Sight, *, listen: bool = True) -> list[Entry]:
+    """Return what the runners told since the last time; note in ``sight`` who lives.
+
+    Without ``listen`` their records are left where they are: they keep, and are read another time.
+    """
     news: list[Entry] = []
     for loop in state.loops.values():
         # before its records: a runner that is gone now has written all it had to say
         sight.alive[loop.loop.id] = world.folders.alive(loop.loop.folder)
-        told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
-        genuine = _genuine(loop, told.entries)
+        if not listen:
+            continue
+        try:
+            told = world.folders.told(loop.loop, state.id, sight.last_seq.get(loop.loop.id, 0))
+        except OSError as error:  # what the others told has been read, and is read once
+            world.log.warning("records can't be read", loop=loop.loop.id, error=str(error))
+            continue
+        genuine = _genuine(loop, told.entries, sight)
         sight.refused += told.refused + len(told.entries) - len(genuine)
         news += genuine
         if any(isinstance(entry.body, records.TrajectoryStarted) for entry in genuine):
             sight.spawns[loop.loop.id] = 0
         if genuine:
             sight.silent.discard(loop.loop.id)
-    _see_server(world, state, sight)
-    _see_heads(world, state, sight, urgent=bool(news))
+    sight.heard = True
     return news
+
+
+def look(world: World, state: NightState, sight: Sight, *, urgent: bool) -> None:
+    """Note in ``sight`` which tmux server runs and where the branches are; ``urgent``: now, not every few seconds."""
+    _see_server(world, state, sight)
+    _see_heads(world, state, sight, urgent=urgent)
 
 
 def _see_server(world: World, state: NightState, sight: Sight) -> None:
@@ -73,9 +92,12 @@ def _see_server(world: World, state: NightState, sight: Sight) -> None:
     sight.servers.update(dict.fromkeys(fresh, sight.server))
 
 
-def _genuine(loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:
-    """Drop ends that carry another nonce than their trajectory's start: forged, or of a session long gone."""
-    nonce = loop.nonce
+def _genuine(loop: LoopState, told: tuple[Entry, ...], sight: Sight) -> list[Entry]:
+    """Drop ends that carry another nonce than their trajectory's start: forged, or of a session long gone.
+
+    The start may have been heard and not be stored yet, so ``loop`` alone doesn't know its nonce.
+    """
+    nonce = sight.nonces.get(loop.loop.id, loop.nonce)
     genuine = []
     for entry in told:
         if isinstance(entry.body, records.TrajectoryStarted):
@@ -83,6 +105,7 @@ def _genuine(loop: LoopState, told: tuple[Entry, ...]) -> list[Entry]:
         if isinstance(entry.body, (records.TrajectoryEnded, records.AttemptEnded)) and entry.nonce != nonce:
             continue
         genuine.append(entry)
+    sight.nonces[loop.loop.id] = nonce
     return genuine
 
 
@@ -92,6 +115,43 @@ def _see_heads(world: World, state: NightState, sight: Sight, *, urgent: bool) -
     sight.heads_at = world.clock.monotonic()
     for task in state.tasks.values():
         try:
-            sight.heads.update(world.repositories.heads(task.task, state.id))
+            heads = world.repositories.heads(task.task, state.id)
         except EdgeError as error:
             world.log.warning("the night repository can't be read", task=task.task.name, error=str(error))
+            continue
+        for name, head in heads.items():
+            if name in state.loops:
+                _see_head(world, state, sight, state.loops[name], head)
+
+
+def _see_head(world: World, state: NightState, sight: Sight, loop: LoopState, head: Head) -> None:
+    """Take a tip for its loop's work, unless somebody else put the branch there: then it stays where it was seen last.
+
+    That must be seen twice: git moves a branch a moment before it writes so into the worktree's log.
+    """
+    name = loop.loop.id
+    left_at = _left_at(world, state, sight, loop, head.commit)
+    lasting = head.commit in loop.returned and not _returning(state, name)  # it could not be put back, or came again
+    if lasting or not left_at:
+        sight.heads[name] = head
+        sight.suspects.pop(name, None)
+        sight.moved.pop(name, None)
+    elif sight.suspects.get(name) == head.commit:
+        sight.moved[name] = Moved(found=head.commit, to=left_at)
+    else:
+        sight.suspects[name] = head.commit
+
+
+def _left_at(world: World, state: NightState, sight: Sight, loop: LoopState, found: str) -> str:
+    """Return where the loop left its branch if others took it from there to ``found``, else an empty string."""
+    seen = sight.heads.get(loop.loop.id)
+    task = state.tasks[loop.loop.task].task
+    for known in {loop.tip, seen.commit if seen else ""} - {"", found}:
+        if world.repositories.moved_by_others(task, loop.loop, known, found):
+            return known
+    return ""
+
+
+def _returning(state: NightState, loop: str) -> bool:
+    kind = actions.ReturnBranch.__name__
+    return any(intent.type == kind and intent.args.get("loop") == loop for intent in state.intents.values())

@@ -9,9 +9,13 @@ from typing import assert_never
 
 from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, UsageError
+from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind
+from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
+from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
+from ralphd.daemon.pressure import Pressures
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
 from ralphd.daemon.world import Assign
@@ -28,11 +32,14 @@ class Hooks:
 
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
+    ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks.
     """
 
-    ready: Callable[[str], None]
+    ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
     report: Callable[[], None]
     reload: Callable[[], tuple[Config, Assign]]
+    backup: Callable[[], None] = lambda: None
+    room: Callable[[], tuple[Kind, str] | None] = lambda: None
     ticked: Callable[[Night], None] = lambda _night: None
 
 
@@ -46,6 +53,8 @@ class Daemon:
     hooks: Hooks
     troubles: dict[str, str] = field(default_factory=dict)
     fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
+    pressures: Pressures = field(default_factory=Pressures)
+    backup_trouble: str = ""  # set by the slow pool
     started: float = 0.0
     is_ready: bool = False
     gone: bool = False
@@ -82,11 +91,25 @@ class Daemon:
         self.night.tick()
         self.closing.step()
         self._tell_ready()
-        trouble = self.night.world.journal.trouble
-        self.troubles.pop("journal", None)
-        if trouble:
-            self.troubles["journal"] = f"the journal can't be written: {trouble}"
+        self._look_at_troubles()
         self.hooks.ticked(self.night)
+
+    def _look_at_troubles(self) -> None:
+        journal, short = self.night.world.journal, self.hooks.room()
+        now: dict[Kind, str] = {} if short is None else {short[0]: short[1]}
+        said = {"disk": short[1] if short else "", "backup": self.backup_trouble, "journal": ""}
+        if journal.trouble:
+            said["journal"] = f"the journal can't be written: {journal.trouble}"
+            now[journal.trouble_kind] = said["journal"]
+        for name, words in said.items():
+            self.troubles.pop(name, None)
+            if words:
+                self.troubles[name] = words
+        began, over = self.pressures.look(now, self.night.world.clock.monotonic())
+        for words in began:
+            self.night.world.log.error(words)
+        for kind, words in over:
+            self.night.note(kind, words)
 
     def _handle(self, message: Message) -> None:
         match message:
@@ -112,6 +135,8 @@ class Daemon:
     def _ring(self, name: str) -> None:
         if name == "report":
             self.night.doer.slow.submit(self._report)
+        elif name == "backup":
+            self.night.doer.slow.submit(self._backup)
         else:
             self._pass()
 
@@ -124,13 +149,27 @@ class Daemon:
             return f"the report could not be written ({error}); `ralphd report` makes it anew"
         return ""
 
+    def _backup(self) -> None:
+        try:
+            self.hooks.backup()
+        except Exception as error:  # noqa: BLE001  # a night goes on without its backup; ``status`` says so
+            self.backup_trouble = str(error) or type(error).__name__
+            self.night.world.log.warning("no backup of the journal", why=self.backup_trouble)
+        else:
+            self.backup_trouble = ""
+
     def _tell_ready(self) -> None:
         if self.is_ready:
             return
-        alive, loops = sum(self.night.sight.alive.values()), len(self.night.state.loops)
-        if alive == loops or self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S:
+        loops, seen = self.night.state.loops, self.night.sight.alive
+        alive, awaited = sum(seen.values()), [name for name, loop in loops.items() if loop.want is Want.RUNNING]
+        late = self.night.world.clock.monotonic() > self.started + READY_PATIENCE_S
+        if self.night.state.ending:
             self.is_ready = True
-            self.hooks.ready(f"{alive} of {loops} loops run")
+            self.hooks.ready(f"it was ending, and is brought to its end; {alive} of {len(loops)} loops still run", True)
+        elif late or all(seen.get(name, False) for name in awaited):
+            self.is_ready = True
+            self.hooks.ready(f"{alive} of {len(loops)} loops run", alive > 0 or not awaited)
 
     def _leave(self, why: str) -> None:
         alive = sum(self.night.sight.alive.values())
@@ -145,9 +184,11 @@ class Daemon:
             "" if self.night.finish(ended(self.night)) else "the journal can't be written: the night's end is not in it"
         )
         trouble = tuple(line for line in (*trouble, late, self._report()) if line)
+        hit("reported")
         for line in trouble:
             self.night.world.log.warning(line)
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
+        data["next_night_at"] = iso(self.desk.facts().next_night_at)
         self.desk.say_goodbye(
             {"ok": not trouble, "code": 1 if trouble else 0, "data": data, "error": "; ".join(trouble)}
         )
@@ -168,9 +209,9 @@ class Daemon:
         before = self.fingerprints.copy()
         self._take_fingerprints()
         for name, now in self.fingerprints.items():
-            changed = sorted(
-                key for key in now.keys() | before.get(name, {}).keys() if now.get(key) != before[name].get(key)
-            )
+            if name not in before:  # it could not be read until now, so there is nothing to compare with
+                continue
+            changed = sorted(key for key in now.keys() | before[name].keys() if now.get(key) != before[name].get(key))
             if changed:
                 self.night.note(Kind.FOREIGN_CHANGE, f"the night repository's {', '.join(changed)} changed")
 

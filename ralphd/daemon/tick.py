@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ralphd.core import actions, events, policy
+from ralphd.core import actions, clocks, events, policy
 from ralphd.core.actions import Decision
+from ralphd.core.clocks import Gap, Reading
 from ralphd.core.events import Entry
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Present
+from ralphd.core.records import Repaired
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
+from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Inbox, Settled, Stored
-from ralphd.daemon.observe import Sight, observe
+from ralphd.daemon.observe import Sight, hear, look
 from ralphd.daemon.world import World
 
 # A full or locked disk is retried by the writer; a person who stops a night is not kept longer than this.
 JOURNAL_PATIENCE_S = 30.0
+# While the journal takes nothing, what the runners told waits in memory up to here (some 50 MiB), then in their files.
+UNSTORED_MAX = 20_000
+GAPS_KEPT = 16
 
 
 @dataclass(kw_only=True)
@@ -32,18 +38,56 @@ class Night:
     sight: Sight
     doer: Doer
     unstored: int = 0  # entries submitted and not committed yet
+    read: Reading | None = None  # the clocks, when they were looked at last
+    gaps: list[Gap] = field(default_factory=list)  # in which nobody could work, newest last
 
     def tick(self) -> None:
-        self.record(observe(self.world, self.state, self.sight))
+        self.heed_clocks()
+        news = hear(self.world, self.state, self.sight, listen=self.unstored < UNSTORED_MAX)
+        if news:
+            hit("records_heard")
+        # before anything else can fail: a record is read once
+        self.record(entry for entry in news if not self._known_gap(entry))
+        if news:
+            hit("records_submitted")
+        look(self.world, self.state, self.sight, urgent=bool(news))
         self.advance()
 
     def advance(self) -> None:
-        """Decide on what is recorded, once the journal has everything: so an intent is never decided twice."""
-        if self.unstored:
+        """Decide on what is recorded, once the journal has everything: so an intent is never decided twice.
+
+        Not before the first look: to a new daemon every loop would seem dead.
+        """
+        self.heed_clocks()
+        if self.unstored or not self.sight.heard:
             return
-        self.record(self._entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
+        self.record(self.entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
         if not self.unstored:
             self.intend(policy.decide(self.state, self.present()))
+
+    def heed_clocks(self) -> None:
+        """Record what happened to the clocks, before anything is decided by them."""
+        clock, before = self.world.clock, self.read
+        self.read = Reading(wall=clock.now(), steady=clock.monotonic(), boot=clock.boottime())
+        if before is None:
+            return
+        change = clocks.compare(before, self.read)
+        for loop, at in self.sight.spawned_at.items():
+            self.sight.spawned_at[loop] = at + change.jumped_s + change.slept_s
+        for outcome in change.outcomes:
+            if outcome.kind is Kind.SUSPENDED:
+                self.gaps = [*self.gaps[1 - GAPS_KEPT :], Gap(at=clock.now(), seconds=clocks.seconds_of(outcome))]
+        self.record(self.entry("", events.OutcomeNoted(outcome=outcome)) for outcome in change.outcomes)
+
+    def _known_gap(self, entry: Entry) -> bool:
+        """Tell whether a runner tells of a gap that is recorded: what befell all of them is one row, not one a loop."""
+        if not isinstance(entry.body, Repaired) or entry.body.outcome.kind is not Kind.SUSPENDED:
+            return False
+        gap = Gap(at=entry.at, seconds=clocks.seconds_of(entry.body.outcome))
+        if any(known.same(gap) for known in self.gaps):
+            return True
+        self.gaps = [*self.gaps[1 - GAPS_KEPT :], gap]
+        return False
 
     def present(self) -> Present:
         loops = {name: self.sight.now(name) for name in self.state.loops}
@@ -55,11 +99,16 @@ class Night:
         )
 
     def intend(self, decisions: Iterable[Decision]) -> None:
-        self.record(self._intent(decision) for decision in decisions)
+        intents = [self._intent(decision) for decision in decisions]
+        if intents:
+            hit("intent_decided")
+            self.record(intents)
+            hit("intent_submitted")
 
     def stored(self, message: Stored) -> None:
         """Fold what the journal has, then carry out the intents among it."""
         self.unstored -= message.submitted
+        _pass_by(message.entries)
         intended = []
         for entry in message.entries:
             self.state.apply(entry)
@@ -71,13 +120,15 @@ class Night:
         self.advance()
 
     def settled(self, message: Settled) -> None:
-        bodies = [self._entry(loop, body, gen, traj) for loop, gen, traj, body in message.bodies]
+        bodies = [self.entry(loop, body, gen, traj) for loop, gen, traj, body in message.bodies]
         end = events.ActionSettled(intent=message.intent, result=message.result, detail=message.detail)
         intended = self.state.intents.get(message.intent)
         loop = str(intended.args.get("loop", "")) if intended else ""
         if intended and intended.type == actions.SpawnRunner.__name__ and message.result == "done":
             self.sight.silent.add(loop)
-        self.record([*bodies, self._entry(loop, end)])
+        hit("settling")
+        self.record([*bodies, self.entry(loop, end)])
+        hit("settled_submitted")
 
     def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
         """Record a verdict, its trouble if any, and the end of its intent, in one commit."""
@@ -85,12 +136,14 @@ class Night:
         if self.state.skip_verification and verdict.kind is Kind.VERIFY_FAILED:
             self.settled(Settled(intent=intent, result="superseded", detail="the night ends now"))
             return
+        hit("judged")
         where = (candidate.loop, candidate.generation, candidate.trajectory)
         given = events.VerdictGiven(verdict=verdict, submission=self._submission(candidate, verdict))
         bodies: list[events.Body] = [given]
         if verdict.kind is not None:
             bodies.append(events.OutcomeNoted(outcome=_trouble(verdict)))
         self.settled(Settled(intent=intent, result="done", bodies=tuple((*where, body) for body in bodies)))
+        hit("verdict_submitted")
         self.doer.queue.pump(self.state)
 
     def _submission(self, candidate: Candidate, verdict: Verdict) -> bool:
@@ -125,9 +178,9 @@ class Night:
         if isinstance(decision.action, actions.Verify):
             loop = decision.action.candidate.loop
         self.world.log.info("decided", action=type_, loop=loop, why=decision.why, by=decision.by)
-        return self._entry(loop, body)
+        return self.entry(loop, body)
 
-    def _entry(
+    def entry(
         self, loop: str, body: events.Body, generation: int | None = None, trajectory: int | None = None
     ) -> Entry:
         known = self.state.loops.get(loop)
@@ -149,9 +202,11 @@ class Night:
             stored.extend(entries)
             done.set()
 
-        self.world.journal.submit([self._entry("", end)], then=take)
+        self.world.journal.submit([self.entry("", end)], then=take)
+        hit("end_submitted")
         if not done.wait(JOURNAL_PATIENCE_S):
             return False
+        hit("end_stored")
         for entry in stored:
             self.state.apply(entry)
         return True
@@ -159,7 +214,21 @@ class Night:
     def note(self, kind: Kind, what: str, loop: str = "") -> None:
         """Record a typed end that nobody else reports."""
         outcome = Outcome(kind=kind, evidence=(Evidence(what=what[:500]),))
-        self.record([self._entry(loop, events.OutcomeNoted(outcome=outcome))])
+        self.record([self.entry(loop, events.OutcomeNoted(outcome=outcome))])
+
+
+# What is passed when the journal has such an entry. Everything else that it stores is a record of a runner.
+STORED = {
+    events.ActionIntended: "intent_stored",
+    events.ActionSettled: "settled_stored",
+    events.VerdictGiven: "verdict_stored",
+}
+
+
+def _pass_by(entries: tuple[Entry, ...]) -> None:
+    for entry in entries:
+        if entry.seq or type(entry.body) in STORED:
+            hit("records_stored" if entry.seq else STORED[type(entry.body)])
 
 
 def _trouble(verdict: Verdict) -> Outcome:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ralphd.core.model import Candidate, Task, Verdict
 from ralphd.core.outcomes import Kind
 from ralphd.core.state import NightState
+from ralphd.daemon.failpoints import hit
 from ralphd.ports import Judge
 
 
@@ -70,6 +71,7 @@ class VerifyQueue:
 
     def _run(self, waiting: Waiting, task: Task, base: Verdict | None, best: float | None) -> None:
         try:
+            hit("judging")
             verdict = judge_surely(self.judge, task, waiting.candidate, base, best)
         except Exception as error:  # noqa: BLE001  # a worker's boundary: whatever broke becomes a verdict in the journal
             verdict = Verdict(

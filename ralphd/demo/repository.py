@@ -29,7 +29,7 @@ for = "60s"
 cli = "demo"
 
 [limits]
-tool_seconds = 4
+tool_seconds = 6
 tool_memory = "96MiB"
 backoff_max_seconds = 2
 

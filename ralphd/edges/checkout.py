@@ -107,13 +107,13 @@ def deliver(repo: Checkout, source: str, night: str) -> tuple[str, ...]:
         f"{RESCUE_ROOT}{night}/": f"{RESCUE_ROOT}{night}/",
     }
     _set_aside(repo, source, night, tuple(places.values()))
-    status, _, _ = _fetch(repo, source, [f"+{theirs}*:{ours}*" for theirs, ours in places.items()])
+    status, _, _ = fetch_ref(repo, source, *(f"+{theirs}*:{ours}*" for theirs, ours in places.items()))
     if status == 0:
         return ()
     lost = []  # one damaged branch fails them all, so each by itself
     for theirs, ours in places.items():
         for ref in Git(git_dir=source).text("for-each-ref", "--format=%(refname)", theirs).splitlines():
-            status, _, err = _fetch(repo, source, [f"+{ref}:{ours}{ref.removeprefix(theirs)}"])
+            status, _, err = fetch_ref(repo, source, f"+{ref}:{ours}{ref.removeprefix(theirs)}")
             lost += [f"{ref}: {err.strip()[:300]}"] if status else []
     return tuple(lost)
 
@@ -134,7 +134,8 @@ def _set_aside(repo: Checkout, source: str, night: str, places: tuple[str, ...])
             git("update-ref", "--no-deref", aside, commit)
 
 
-def _fetch(repo: Checkout, source: str, refspecs: list[str]) -> tuple[int, bytes, str]:
+def fetch_ref(repo: Checkout, source: str, *refspecs: str) -> tuple[int, bytes, str]:
+    """Fetch by path into the person's repository and change nothing but what ``refspecs`` name; as `Git.run`."""
     return Git(git_dir=repo.common_dir).run(
         "fetch",
         "--quiet",
@@ -222,7 +223,10 @@ def _count_uncommitted(toplevel: str, git_dir: str, common_dir: str) -> int:
         git = Git(git_dir=view).within(work_tree=toplevel, index=index, user_config=True)
         if not os.path.exists(index):
             git("read-tree", "HEAD") if git.answer("rev-parse", "--verify", "--quiet", "HEAD") else None
-        listed = git("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all")
+        status, listed, err = git.run("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all")
+    if status:
+        why = err.strip().partition("\n")[0][:300]
+        raise GitError(f"{toplevel}: git can't compare the checkout with its commit: {why}; try `git fsck` there")
     return listed.count(b"\0")
 
 

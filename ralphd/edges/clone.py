@@ -20,6 +20,7 @@ def make_bare(git_dir: str, object_format: str, head: str, identity: list[tuple[
         ("core.repositoryformatversion", "1"),
         ("core.logAllRefUpdates", "true"),  # a bare repository keeps no reflog by itself
         ("extensions.worktreeConfig", "true"),  # so that a sparse loop need not change what all share
+        ("extensions.preciousObjects", "true"),  # a loop's `gc --prune=now` deletes what another is just committing
         ("gc.auto", "0"),
         ("maintenance.auto", "false"),
         ("commit.gpgSign", "false"),  # nobody is there to type a passphrase

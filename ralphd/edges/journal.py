@@ -6,12 +6,13 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, func, insert, inspect, select
+from sqlalchemy import Select, func, insert, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from ralphd.core.errors import JournalError, NothingRunning
 from ralphd.core.events import Entry, NightEnded
 from ralphd.edges import journal_db
+from ralphd.edges.journal_mark import MarkWriter
 from ralphd.edges.journal_schema import ENTRY, REVISION, entry_of, row_of
 
 if TYPE_CHECKING:
@@ -33,10 +34,14 @@ class Journal:
         self._place = place
         self.redactor = redact
         self._identity = journal_db.identity(place)
+        self._mark = None if journal_db.is_url(place) else MarkWriter(place)
 
     @classmethod
     def open(cls, place: str, migrations: str, redact: Redactor) -> Journal:
-        """Open (and make, and migrate) the journal at a path or URL. Raises JournalError."""
+        """Open (and make, and migrate) the journal at a path or URL. Raises JournalError.
+
+        A journal that has to be migrated is backed up first.
+        """
         place = place if journal_db.is_url(place) else os.path.abspath(place)  # whatever the daemon's folder is later
         engine = journal_db.writer_engine(place)
         try:
@@ -50,16 +55,19 @@ class Journal:
             raise
         return cls(engine, place, redact)
 
-    def append(self, entries: Sequence[Entry]) -> list[Entry]:
+    def append(self, entries: Sequence[Entry], *, beyond: int = 0) -> list[Entry]:
         """Store what is new in one transaction and return it, with ids, in the order given.
 
-        A runner's record that is stored already (same night, loop and seq) is dropped silently.
+        A runner's record that is stored already (same night, loop and seq) is dropped silently. ``beyond``: ids up to
+        that one were given already by a journal that is lost, and are not given again.
         Raises JournalError when nothing could be stored: the same call may be made again.
         """
         if journal_db.identity(self._place) != self._identity:  # SQLite would go on writing to a file without a name
             raise JournalError(f"the journal {self._place} was moved, deleted or replaced while in use: put it back")
         try:
             with self._engine.begin() as connection:
+                if beyond:
+                    _leap(connection, beyond)
                 fresh = _without_known(connection, entries)
                 if not fresh:
                     return []
@@ -67,13 +75,41 @@ class Journal:
                 given = connection.execute(insert(ENTRY).returning(ENTRY.c.id, sort_by_parameter_order=True), rows)
                 ids = list(given.scalars())
         except SQLAlchemyError as error:
-            raise JournalError(
-                f"can't write the journal {journal_db.shown(self._place)}: {journal_db.cause(error)}"
-            ) from None
+            kind, words = journal_db.trouble(error, self._place)
+            raise JournalError(f"can't write the journal {journal_db.shown(self._place)}: {words}", kind=kind) from None
+        if self._mark:
+            self._mark.write(ids[-1], fresh[-1].at)
         return [replace(entry, id=id_) for entry, id_ in zip(fresh, ids, strict=True)]
+
+    def refill(self, rows: Sequence[dict[str, Any]], beyond: int, now: float) -> int:
+        """Put back what was read out of a damaged journal, under its old ids; returns how much of it was missing.
+
+        From now on ids up to ``beyond`` count as given: until a later one is stored, every start sees a loss.
+        """
+        if self._mark:
+            self._mark.write(beyond, now)
+        if not rows:
+            return 0
+        try:
+            with self._engine.begin() as connection:
+                before = connection.execute(select(func.count()).select_from(ENTRY)).scalar_one()
+                connection.execute(insert(ENTRY).prefix_with("OR IGNORE", dialect="sqlite"), list(rows))
+                return int(connection.execute(select(func.count()).select_from(ENTRY)).scalar_one() - before)
+        except SQLAlchemyError as error:
+            kind, words = journal_db.trouble(error, self._place)
+            raise JournalError(f"can't refill the journal {self._place}: {words}", kind=kind) from None
 
     def close(self) -> None:
         self._engine.dispose()
+        if self._mark:
+            self._mark.close()
+
+
+def _leap(connection: Connection, beyond: int) -> None:
+    """Make SQLite's next id greater than ``beyond``."""
+    higher = text("UPDATE sqlite_sequence SET seq = max(seq, :beyond) WHERE name = 'entry'")
+    if not connection.execute(higher, {"beyond": beyond}).rowcount:
+        connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES ('entry', :b)"), {"b": beyond})
 
 
 def _without_known(connection: Connection, entries: Sequence[Entry]) -> list[Entry]:
@@ -117,6 +153,7 @@ class JournalReader:
     def __init__(self, engine: Engine, place: str) -> None:
         self._engine = engine
         self._place = place
+        self._columns = list(ENTRY.c)  # an older ralphd's journal, not brought up to date yet, has fewer
         self.unreadable = 0
         self.unreadable_why: list[str] = []
 
@@ -127,17 +164,19 @@ class JournalReader:
         try:
             with reader._engine.connect() as connection:
                 there = inspect(connection).has_table("entry")
+                names = {column["name"] for column in inspect(connection).get_columns("entry")} if there else set()
         except SQLAlchemyError as error:
             reader.close()
             raise reader._error(error) from None
         if not there:
             reader.close()
             raise NothingRunning(f"no night was recorded yet in {journal_db.shown(place)}")
+        reader._columns = [column for column in ENTRY.c if column.name in names]
         return reader
 
     def nights(self) -> list[NightRow]:
         """Return every night, the oldest first."""
-        frame = select(ENTRY).where(ENTRY.c.type.in_(["NightStarted", "NightEnded"])).order_by(ENTRY.c.id)
+        frame = self._all().where(ENTRY.c.type.in_(["NightStarted", "NightEnded"])).order_by(ENTRY.c.id)
         found: dict[str, NightRow] = {}
         for row in self._rows(frame):
             night = found.get(row.night) or NightRow(id=row.night, started_at=row.at, ended_at=None, last_at=row.at)
@@ -146,12 +185,12 @@ class JournalReader:
 
     def entries(self, night: str, after_id: int = 0, types: Collection[str] | None = None) -> Iterator[Entry]:
         """Yield the night's entries in order of id, a page at a time; ``types`` are names of bodies."""
-        wanted = select(ENTRY).where(ENTRY.c.night == night)
+        wanted = self._all().where(ENTRY.c.night == night)
         return self._pages(wanted if types is None else wanted.where(ENTRY.c.type.in_(sorted(types))), after_id)
 
     def outcomes(self, night: str, loop: str | None = None) -> Iterator[Entry]:
         """Yield the entries that count for an outcome, and the claims that were settled, in order of id."""
-        wanted = select(ENTRY).where(
+        wanted = self._all().where(
             ENTRY.c.night == night, ENTRY.c.kind.is_not(None) | (ENTRY.c.type == "ClaimSettled"),
         )  # fmt: skip
         return self._pages(wanted if loop is None else wanted.where(ENTRY.c.loop == loop), 0)
@@ -165,6 +204,9 @@ class JournalReader:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def _all(self) -> Select[tuple[Any, ...]]:
+        return select(*self._columns)
 
     def _pages(self, wanted: Select[tuple[Any, ...]], after_id: int) -> Iterator[Entry]:
         while True:
@@ -198,7 +240,8 @@ class JournalReader:
         return max([night.last_at, *(float(row.at) for row in self._rows(newest))])
 
     def _error(self, error: SQLAlchemyError) -> JournalError:
-        return JournalError(f"can't read the journal {journal_db.shown(self._place)}: {journal_db.cause(error)}")
+        out = "; `ralphd start` sets it aside and restores what it can" if journal_db.is_damage(error) else ""
+        return JournalError(f"can't read the journal {journal_db.shown(self._place)}: {journal_db.cause(error)}{out}")
 
 
 def _end_of(row: Row[tuple[Any, ...]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -13,6 +14,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from ralphd.core.errors import JournalError, NothingRunning
+from ralphd.core.outcomes import Kind
+from ralphd.edges.space import room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +102,9 @@ def _own_file(path: str) -> None:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise JournalError(f"can't open the journal {path}: {error.strerror}") from None
+        short = room(os.path.dirname(path)) if error.errno == errno.ENOSPC else None
+        kind, words = (short[0].value, f"{error.strerror}; {short[1]}") if short else ("", error.strerror)
+        raise JournalError(f"can't open the journal {path}: {words}", kind=kind) from None
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
@@ -126,7 +131,8 @@ def revision(engine: Engine, place: str) -> str | None:
             if "alembic_version" in tables:
                 return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     except SQLAlchemyError as error:
-        raise JournalError(f"can't open the journal {shown(place)}: {cause(error)}") from None
+        kind, words = trouble(error, place)
+        raise JournalError(f"can't open the journal {shown(place)}: {words}", kind=kind) from None
     if tables and engine.dialect.name == "sqlite":
         raise JournalError(f"{shown(place)} is a database, but not a journal of ralphd; move it away")
     return None
@@ -136,3 +142,29 @@ def cause(error: Exception) -> str:
     """Return what the database itself said, on one line, without the statement and its values."""
     said = getattr(error, "orig", None) or error
     return " ".join(str(said).split())[:300]
+
+
+def is_damage(error: SQLAlchemyError) -> bool:
+    """Tell a damaged SQLite file from other trouble."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
+    return code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def trouble(error: SQLAlchemyError, place: str) -> tuple[str, str]:
+    """Say what keeps the journal from being written: the kind of outcome, and words with the way out."""
+    said, code = cause(error), getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
+    if is_url(place):
+        return Kind.JOURNAL_ERROR.value, said
+    if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}:
+        short = room(os.path.dirname(place))
+        if short is not None:
+            return short[0].value, f"{said}; {short[1]}"
+    if code == sqlite3.SQLITE_FULL:
+        return Kind.DISK_FULL.value, said
+    if code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}:
+        return Kind.IO_ERROR.value, f"{said}; the disk or its mount needs a look (`dmesg`)"
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        said = f"{said}: another process holds it (`fuser {place}` names it)"
+    if is_damage(error):
+        said = f"{said}: end this daemon, and `ralphd start` sets the file aside and restores the newest backup"
+    return Kind.JOURNAL_ERROR.value, said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING
 
 from alembic import command
@@ -11,7 +13,8 @@ from alembic.util import CommandError
 from sqlalchemy.exc import SQLAlchemyError
 
 from ralphd.core.errors import JournalError
-from ralphd.edges.journal_db import cause, shown
+from ralphd.edges.journal_backup import back_up, backup_folder
+from ralphd.edges.journal_db import is_url, shown, trouble
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -27,12 +30,21 @@ def migrate(engine: Engine, migrations: str, place: str, current: str | None) ->
         if current is not None and current not in known:
             raise JournalError(
                 f"the journal {shown(place)} was written by a newer ralphd (its schema is {current!r}, "
-                f"this one knows {max(known)!r}): use that version, or another state folder",
+                f"this one knows {max(known)!r}): use that version, or another state folder{_older(place)}",
             )
+        if current is not None and not is_url(place):
+            back_up(place, time.time())
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except CommandError as error:
         raise JournalError(f"can't bring the journal {shown(place)} up to date: {error}") from None
     except SQLAlchemyError as error:
-        raise JournalError(f"can't open the journal {shown(place)}: {cause(error)}") from None
+        kind, words = trouble(error, place)
+        raise JournalError(f"can't bring the journal {shown(place)} up to date: {words}", kind=kind) from None
+
+
+def _older(place: str) -> str:
+    """Say where copies of before the newer version may lie."""
+    folder = "" if is_url(place) else backup_folder(place)
+    return f"; copies from before that may be in {folder}" if folder and os.path.isdir(folder) else ""

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, Table, Text
 
@@ -14,11 +15,13 @@ from ralphd.core.events import Entry, OutcomeNoted
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Row
 
     from ralphd.core.redact import Redactor
 
-REVISION = "0001"  # the newest in migrations/versions, which this table matches
+REVISION = "0002"  # the newest in migrations/versions, which this table matches
 
 # Made and changed by migrations/ only; this is what the code of today reads and writes.
 ENTRY = Table(
@@ -35,6 +38,7 @@ ENTRY = Table(
     Column("type", Text(), nullable=False),
     Column("kind", Text(), nullable=True),
     Column("body", Text(), nullable=False),
+    Column("checksum", BigInteger(), nullable=True),  # NULL: written before there was one
     sqlite_autoincrement=True,
 )
 
@@ -55,7 +59,7 @@ def row_of(entry: Entry, redact: Redactor) -> dict[str, Any]:
 def _row(entry: Entry, redact: Redactor) -> dict[str, Any]:
     type_, data = events.body_to_json(entry.body)
     outcome = events.outcome_of(entry.body)
-    return {
+    row: dict[str, Any] = {
         "at": entry.at if isfinite(entry.at) else 0.0,
         "night": _sound(entry.night),
         "loop": _sound(entry.loop),
@@ -67,10 +71,28 @@ def _row(entry: Entry, redact: Redactor) -> dict[str, Any]:
         "kind": None if outcome is None else outcome.kind.value,
         "body": _json(redact.data(data)),
     }
+    return {**row, "checksum": checksum([row[name] for name in CHECKED])}
+
+
+CHECKED = ("at", "night", "loop", "generation", "trajectory", "seq", "nonce", "type", "kind", "body")
+
+
+def checksum(values: Sequence[object]) -> int:
+    """Return the checksum of a row's values in the order of CHECKED; text may be given as its bytes."""
+    return crc32(b"\x1f".join(_bytes(value) for value in values))
+
+
+def _bytes(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else repr(value).encode()
 
 
 def entry_of(row: Row[Any]) -> Entry:
-    """Build the entry of a row. Raises codec.Malformed (a ValueError) on a body that this version doesn't know."""
+    """Build the entry of a row. Raises a ValueError on a damaged row, or a body that this version doesn't know."""
+    proof = getattr(row, "checksum", None)
+    if proof is not None and proof != checksum([getattr(row, name) for name in CHECKED]):
+        raise ValueError("its checksum is wrong: it is not what was written")
     return Entry(
         id=row.id,
         at=row.at,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ralphd.core.errors import JournalError
 from ralphd.core.events import Entry
+from ralphd.core.outcomes import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,11 +30,13 @@ class _Submission:
 class JournalWriter:
     """``submit`` from any thread. ``then`` runs on the writer's thread, after the commit, and must be quick.
 
-    ``trouble`` is the reason why nothing can be written at the moment, empty when all is well.
+    ``trouble`` is the reason why nothing can be written at the moment, empty when all is well; ``trouble_kind`` the
+    outcome that it is.
     """
 
     def __init__(self, journal: Journal) -> None:
         self.trouble = ""
+        self.trouble_kind = Kind.JOURNAL_ERROR
         self._journal = journal
         self._waiting: list[_Submission] = []  # what is being committed stays at the front until it is
         self._closing = False
@@ -77,6 +80,7 @@ class JournalWriter:
             try:
                 told = self._journal.append([entry for submission in batch for entry in submission.entries])
             except Exception as error:  # noqa: BLE001  # the loop boundary: nothing may be lost, whatever it is
+                self.trouble_kind = _kind(error)
                 self.trouble = str(error) if isinstance(error, JournalError) else repr(error)
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, RETRY_MAX_S)
@@ -118,6 +122,10 @@ class JournalWriter:
         with self._changed:
             del self._waiting[:count]
             self._changed.notify_all()
+
+
+def _kind(error: Exception) -> Kind:
+    return Kind(error.kind) if isinstance(error, JournalError) and error.kind else Kind.JOURNAL_ERROR
 
 
 def _same(stored: Entry, entry: Entry) -> bool:

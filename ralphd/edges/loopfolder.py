@@ -9,6 +9,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from ralphd.core import codec, events
 from ralphd.core.events import Entry
@@ -42,8 +43,14 @@ class LoopFolders:
     boot_id: str
     _tails: dict[str, _Tail] = field(default_factory=dict)
     _runners: dict[str, tuple[int, RunnerIdentity]] = field(default_factory=dict)
+    _generations: dict[str, int] = field(default_factory=dict)
+    _ordered: dict[str, int] = field(default_factory=dict)  # the newest serial written to each folder
+    _ordering: Lock = field(default_factory=Lock)
 
     def assign(self, assignment: Assignment, preamble: str) -> None:
+        if assignment.generation < self._generations.get(assignment.folder, 0):
+            return  # a spawn that was slower than a restart
+        self._generations[assignment.folder] = assignment.generation
         folder = Path(assignment.folder)
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # by itself: only the last of a path gets the mode
         for name in ("", "calls", "logs", "notes", "notes/used", "prompts", "spill", "tmp"):
@@ -55,7 +62,11 @@ class LoopFolders:
         _replace(folder / "loop.json", json.dumps(codec.dump(assignment)).encode())
 
     def order(self, folder: str, order: Order) -> None:
-        _replace(Path(folder) / "order.json", json.dumps(codec.dump(order)).encode())
+        with self._ordering:  # a window is opened by another thread, perhaps after its loop was told to stop
+            if order.serial < self._ordered.get(folder, -1):
+                return
+            self._ordered[folder] = order.serial
+            _replace(Path(folder) / "order.json", json.dumps(codec.dump(order)).encode())
         _ring(os.path.join(folder, "calls", "bell"))
 
     def note(self, folder: str, name: str, text: str) -> None:
@@ -119,6 +130,16 @@ class LoopFolders:
             return None
         self._runners[folder] = (stamp, runner)
         return runner
+
+
+def standing_order(folder: str) -> Order | None:
+    """Return what a loop was told last; None when there is nothing that can be read as that."""
+    try:
+        fd = os.open(os.path.join(folder, "order.json"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            return codec.load(Order, json.loads(file.read(LINE_MAX_BYTES)))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def _new_lines(tail: _Tail) -> list[bytes]:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -92,8 +92,12 @@ class NightRepository:
         """Tie one worktree, as `add_worktrees` does."""
         return self.add_worktrees([(path, branch)], base)[0]
 
-    def add_worktrees(self, wanted: Sequence[tuple[str, str]], base: str) -> tuple[Linked, ...]:
-        """Tie each path to its branch (made at ``base`` unless it exists). Does nothing where that is so already.
+    def add_worktrees(
+        self, wanted: Sequence[tuple[str, str]], base: str, tips: Mapping[str, str] | None = None
+    ) -> tuple[Linked, ...]:
+        """Tie each path to its branch. Does nothing where that is so already.
+
+        A branch that isn't there is made where ``tips`` says it was last, else at ``base``.
 
         Converges from any mixture of leftovers. A folder that isn't this worktree is moved aside, never removed.
         """
@@ -101,17 +105,24 @@ class NightRepository:
             if not is_branch(branch):
                 raise UsageError(f"{branch!r} is no branch of a loop: ralphd/<night>/<loop>, ids of a-z, 0-9 and -")
         with self._locked():
-            heads = self._make_branches([branch for _, branch in wanted], base)
+            heads = self._make_branches([branch for _, branch in wanted], base, tips or {})
             return tuple(self._tie(path, branch, heads[branch]) for path, branch in wanted)
 
-    def _make_branches(self, branches: Sequence[str], base: str) -> dict[str, str]:
+    def _make_branches(self, branches: Sequence[str], base: str, tips: Mapping[str, str]) -> dict[str, str]:
         refs = [f"refs/heads/{branch}" for branch in branches]
         listed = self._git.text("for-each-ref", "--format=%(refname) %(objectname)", *refs)
         heads = dict(line.split(" ") for line in listed.splitlines())
-        made = "".join(f"create {ref} {base}\n" for ref in refs if ref not in heads)
-        if made:
+        wanted = zip(branches, refs, strict=True)
+        starts = {ref: self._start(tips.get(branch, ""), base) for branch, ref in wanted if ref not in heads}
+        if starts:
+            made = "".join(f"create {ref} {start}\n" for ref, start in starts.items())
             self._git("update-ref", "--no-deref", "--stdin", stdin=made.encode())
-        return {branch: heads.get(ref, base) for branch, ref in zip(branches, refs, strict=True)}
+        return {branch: (heads | starts)[ref] for branch, ref in zip(branches, refs, strict=True)}
+
+    def _start(self, tip: str, base: str) -> str:
+        """Return the commit that a missing branch is made at: its former tip, if that can still be had."""
+        known = is_object_id(tip) and tip != base and self._git.run("cat-file", "-e", f"{tip}^{{tree}}")[0] == 0
+        return tip if known else base
 
     def _tie(self, path: str, branch: str, head: str) -> Linked:
         files = link_files(self.git_dir, path, branch)

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ralphd.core.model import Loop, Task
+from ralphd.core.model import Loop, Task, branch_name
 from ralphd.core.policy import Head
+from ralphd.edges import foreign_refs
 from ralphd.edges.checkout import deliver, describe_repo
+from ralphd.edges.git import Git
 from ralphd.edges.night_repository import NightRepository
 
 
 class NightRepositories:
     """The working default of ports.Repositories."""
 
-    def add_worktrees(self, task: Task, loops: Sequence[Loop]) -> None:
+    def add_worktrees(self, task: Task, loops: Sequence[Loop], tips: Mapping[str, str]) -> None:
         wanted = [(loop.worktree, loop.branch) for loop in loops]
-        NightRepository(task.night_repository).add_worktrees(wanted, task.base)
+        by_branch = {loop.branch: tips[loop.id] for loop in loops if loop.id in tips}
+        NightRepository(task.night_repository).add_worktrees(wanted, task.base, by_branch)
 
     def heads(self, task: Task, night: str) -> Mapping[str, Head]:
         tips = NightRepository(task.night_repository).heads(f"ralphd/{night}/")
         return {name.rsplit("/", 1)[1]: Head(commit=tip.commit, tree=tip.tree) for name, tip in tips.items()}
 
+    def moved_by_others(self, task: Task, loop: Loop, known: str, found: str) -> bool:
+        return foreign_refs.moved_by_others(NightRepository(task.night_repository).git_dir, loop.branch, known, found)
+
+    def put_back(self, task: Task, loop: Loop, *, found: str, to: str, stamp: str) -> str:
+        git = Git(git_dir=NightRepository(task.night_repository).control)
+        return foreign_refs.put_back(git, loop.branch, found=found, to=to, stamp=stamp)
+
     def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         repository = NightRepository(task.night_repository)
         for loop, commit in best.items():
-            repository.keep(night, f"best-{loop}", commit)
+            if not repository.is_ancestor(commit, f"refs/heads/{branch_name(night, loop)}"):
+                repository.keep(night, f"best-{loop}", commit)
         return deliver(describe_repo(task.repository), repository.control, night)
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from tzlocal import get_localzone
 
 from ralphd.core.errors import UsageError
 from ralphd.core.times import instant
+from ralphd.core.waiting import Calendar
 
 _WEEKDAYS = (
     "sun",
@@ -111,6 +112,12 @@ class WallClock(BaseTrigger):  # type: ignore[misc]  # APScheduler ships no type
                 return due
             wall = found + timedelta(seconds=1)
         return None
+
+
+def calendar(expression: str, zone: tzinfo) -> Calendar:
+    """Tell when nights are due by a cron expression. UsageError when it isn't one."""
+    trigger = WallClock(expression, zone)
+    return Calendar(next_after=lambda moment: trigger.get_next_fire_time(moment, moment), zone=zone)
 
 
 def _cron(expression: str) -> CronTrigger:

@@ -39,10 +39,12 @@ _FIXED = {
 class Git:
     """Runs git for one git folder. Nothing is discovered: a worktree without ``.git`` must not lead elsewhere."""
 
-    def __init__(self, git_dir: str, work_tree: str = "", index: str = "") -> None:
+    def __init__(
+        self, git_dir: str, work_tree: str = "", index: str = "", settings: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         places = (("GIT_DIR", git_dir), ("GIT_WORK_TREE", work_tree), ("GIT_INDEX_FILE", index))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        self._env = {**kept, **_FIXED, **{name: value for name, value in places if value}}
+        self._env = {**kept, **_FIXED, **{name: value for name, value in places if value}, **_as_environment(settings)}
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> str:
         """Return what git printed, without the last newline. Raises GitError with what git said."""
@@ -74,6 +76,15 @@ class Git:
         finally:
             for fd in fds:
                 os.close(fd)
+
+
+def _as_environment(settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Give settings to git so that any name is safe; ``-c`` would cut one at its first ``=``."""
+    if not settings:
+        return {}
+    numbered = {f"GIT_CONFIG_KEY_{n}": name for n, (name, _) in enumerate(settings)}
+    values = {f"GIT_CONFIG_VALUE_{n}": value for n, (_, value) in enumerate(settings)}
+    return {"GIT_CONFIG_COUNT": str(len(settings)), **numbered, **values}
 
 
 def _settings() -> Iterator[str]:

@@ -99,6 +99,8 @@ class Ground:
         sound = facts.exists and facts.linked and facts.has_index and facts.at_home and bool(facts.tip)
         if not sound or facts.mid_operation or facts.locks:
             return False
+        if facts.tip != self.known_tip and facts.moved_by_others(self.known_tip):
+            return False
         return not self.known_tip or distance(self.place.git_dir, facts.tip, self.known_tip) is not None
 
     def _prepare(self, tell: Tell) -> None:
@@ -119,6 +121,8 @@ class Ground:
         saved = reset_clean(self.place, self.reset_to, self._stamp(), time.time())
         self.known_tip = self.reset_to
         what = f"a new generation begins at {self.reset_to[:12]}"
+        if saved.moved_aside:
+            what += f"; git could not save every file, so the old worktree is kept as {saved.moved_aside}"
         outcome = Outcome(kind=Kind.STOPPED, detail={"why": "restarted clean", "complete": saved.complete})
         tell(Repaired(outcome=outcome, what=what, ref=saved.ref))
 

@@ -19,9 +19,13 @@ def _import_without_inspect() -> None:
     stand_in.signature = lambda _cls: ""  # type: ignore[attr-defined]  # what a record's docstring would show
     # From Python 3.12 on, dataclasses ask it for the annotations, which stand as text in every record of ours.
     stand_in.get_annotations = lambda cls: vars(cls).get("__annotations__", {})  # type: ignore[attr-defined]
+    had_copy = "copy" in sys.modules
+    sys.modules.setdefault("copy", type(sys)("copy"))  # 0.1 MiB, for asdict and astuple alone
     import dataclasses  # noqa: PLC0415  # that is the point
 
     del sys.modules["inspect"]
+    if not had_copy:
+        del sys.modules["copy"]
     if not _records_work():
         import inspect  # noqa: PLC0415  # a Python that needs more of it
 

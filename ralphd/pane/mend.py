@@ -102,8 +102,9 @@ def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
     if not facts.linked:
         _tie_again(place, facts, TieAgain(checkout=not facts.has_files, tip=facts.tip or to), stamp)
     saved = rescue(place, stamp, survives=to)
-    if facts.tip:
-        save_unless_kept(Git(place.git_dir), place, facts.tip, stamp, survives=to)
+    git = Git(place.git_dir)
+    if facts.tip and not (saved.ref and descends(git, facts.tip, saved.ref)):
+        save_unless_kept(git, place, facts.tip, stamp, survives=to)
     _put_state_aside(place, stamp)
     if not saved.complete:
         return replace(saved, moved_aside=_start_over(place, to, stamp))
@@ -199,13 +200,24 @@ def _end_operation(place: Place, facts: WorktreeFacts, repair: EndOperation, sta
 
 
 def _put_branch_back(place: Place, facts: WorktreeFacts, repair: PutBranchBack, stamp: str) -> Mended:
+    if repair.kind is Kind.FOREIGN_CHANGE:
+        return _take_branch_back(place, facts, repair, stamp)
     saved = rescue(place, stamp, survives=repair.to)
     was = f"had moved back to {facts.tip[:12]}" if facts.tip else "was gone"
     text = f"the branch {was}; it is at {repair.to[:12]} again"
     if facts.at_home and facts.tip:
         text += _switch(place, (facts.tip, repair.to), saved, stamp)
-    Git(place.git_dir)("update-ref", "--no-deref", place.ref, repair.to)
+    # from the worktree, so that its own log tells of it: nobody takes it for a stranger's doing
+    place.git()("update-ref", "--no-deref", place.ref, repair.to)
     return Mended(kind=repair.kind, text=text, rescue=saved.ref)
+
+
+def _take_branch_back(place: Place, facts: WorktreeFacts, repair: PutBranchBack, stamp: str) -> Mended:
+    """Files and index never followed the branch: it alone goes back, and what it was moved to is kept."""
+    ref = save_unless_kept(Git(place.git_dir), place, facts.tip, stamp, survives=repair.to)
+    place.git()("update-ref", "--no-deref", place.ref, repair.to, facts.tip)
+    text = f"somebody else moved the branch to {facts.tip[:12]}; it is at {repair.to[:12]} again"
+    return Mended(kind=repair.kind, text=text, rescue=ref)
 
 
 def _come_home(place: Place, facts: WorktreeFacts, repair: ComeHome, stamp: str) -> Mended:

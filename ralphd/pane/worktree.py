@@ -7,7 +7,8 @@ import stat
 from dataclasses import dataclass
 
 from ralphd.core.repairs import Lock, WorktreeFacts
-from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, admin_folder, is_object_id, link_files
+from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, admin_folder, is_object_id, link_files, newest_of_log
+from ralphd.pane.filters import instead_of_theirs
 from ralphd.pane.git import Git
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ class Place:
         return f"{self.admin}/ralphd-ready"
 
     def git(self, index: str = "") -> Git:
-        return Git(self.admin, self.worktree, index)
+        return Git(self.admin, self.worktree, index, instead_of_theirs(self.git_dir, self.admin))
 
 
 def look(place: Place, now_s: float) -> WorktreeFacts:
@@ -67,6 +68,8 @@ def look(place: Place, now_s: float) -> WorktreeFacts:
         locks=tuple(_locks(place, now_s)),
         mid_operation=_open_operation(place.admin),
         ready=os.path.lexists(place.ready),
+        last_here=newest_of_log(_tail(f"{place.admin}/logs/HEAD")),
+        last_moved=newest_of_log(_tail(f"{place.git_dir}/logs/{place.ref}")),
     )
 
 
@@ -241,14 +244,24 @@ def _small(path: str) -> str:
     return os.fsdecode(_bytes(path, _SMALL_FILE_LIMIT_BYTES))
 
 
-def _bytes(path: str, limit: int) -> bytes:
-    """Read a plain file that an agent may have replaced: no link is followed, no pipe waited for, no flood taken in."""
+def _tail(path: str) -> bytes:
+    return _bytes(path, _SMALL_FILE_LIMIT_BYTES, end=True)
+
+
+def _bytes(path: str, limit: int, *, end: bool = False) -> bytes:
+    """Read a plain file that an agent may have replaced: no link is followed, no pipe waited for, no flood taken in.
+
+    What is longer than ``limit`` is read from its beginning, or to its ``end``.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return b""
     try:
-        return os.read(fd, min(limit, os.fstat(fd).st_size))
+        size = os.fstat(fd).st_size
+        if end and size > limit:
+            os.lseek(fd, size - limit, os.SEEK_SET)
+        return os.read(fd, min(limit, size))
     except OSError:
         return b""
     finally:

@@ -27,7 +27,10 @@ def _page(status: dict[str, Any]) -> Iterator[Block]:
     since, ends = _time(night.get("started_at")), _time(night.get("ends_at"))
     until = f"until {ends.removeprefix(since[:DATE])}" if night.get("ends_at") else "until stopped"
     name, state = (_text(night.get(key)) for key in ("id", "state"))
-    yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
+    if night or not _part(status, "daemon").get("next_night_at"):
+        yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
+    if next_night_at := _part(status, "daemon").get("next_night_at"):
+        yield Paragraph(text=f"The next night begins {_time(next_night_at)}.")
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
     yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
     for trouble in _part(status, "daemon").get("trouble") or ():

@@ -280,6 +280,10 @@ def _gap(gap: Unknown) -> str:
 
 _OF_TASKS = frozenset({"no_verifier", "no_base_score", "flaky"})
 _GAPS: dict[str, Callable[[Unknown], str]] = {
+    "journal_lost": lambda gap: (
+        f"What was decided and judged {gap.subject}: the journal was damaged. What the loops recorded themselves "
+        "was taken in again; the kind daemon.journal_error above says what became of the file."
+    ),
     "no_verifier": lambda gap: f"{gap.subject}: whether anything is better; it has no verifier.",
     "no_base_score": lambda gap: f"{gap.subject}: the score at the start; the verifier gave none.",
     "flaky": lambda gap: f"{gap.subject}: the score of {many(gap.count, 'tree')}; the verifier gave different answers.",

@@ -140,16 +140,17 @@ def test_a_mistake_leaves_an_existing_state_as_it_was(night):
     night.start()
     night.good("stop", "--now")
     (night.repo / "PROMPT.md").unlink()
-    before = sizes(night)
+    before, told = sizes(night), night.good("journal", "entries", "--json")
     done = night.ralphd("start")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert sizes(night) == before
+    assert night.good("journal", "entries", "--json") == told
 
 
 def sizes(night: LiveNight) -> dict[str, int]:
-    """Of all that lies in the state, but for the daemon's own log and lock, and what SQLite needs to read."""
-    aside = {"daemon.log", "daemon.lock", "journal.db-shm", "journal.db-wal"}
+    """Of all that lies in the state, but for the daemon's own log and lock, and what SQLite moves between its files."""
+    aside = {"daemon.log", "daemon.lock", "journal.db", "journal.db-shm", "journal.db-wal"}
     paths = [path for path in listing(night.state) if path not in aside]
     return {path: os.lstat(night.state / path).st_size for path in paths}
 

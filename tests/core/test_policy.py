@@ -82,6 +82,16 @@ def test_a_night_ends_when_its_time_is_up_or_its_tasks_are_done():
     assert decided(night) == [EndNight(), StopLoop(loop="a", now=True), StopLoop(loop="b", now=True)]
 
 
+def test_a_night_that_is_over_spawns_nobody_before_it_ends():
+    """Its machine was down until after its time: it is closed, not begun again."""
+    night = Night()
+    night.started(ends_at=START + 50)
+    night.task()
+    night.loop("a")
+    assert EndNight() in decided(night, a=DEAD)
+    assert SpawnRunner(loop="a") not in decided(night, a=DEAD)
+
+
 def test_an_ending_night_stops_its_loops_and_spawns_none():
     night = begun()
     night.acted(EndNight(), "", "asked", by="operator")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ralphd.core.outcomes import Kind
 from ralphd.core.repairs import (
     SHARED_LOCK_STALE_AFTER_S,
     ComeHome,
@@ -103,3 +104,22 @@ def test_locks_come_first_and_home_last() -> None:
     )
     order = [type(repair) for repair in decide(broken, History(kept=False, shrunk=True, head_extends=False))]
     assert order == [MoveLockAside, EndOperation, PutBranchBack, ComeHome]
+
+
+def test_a_branch_that_somebody_else_moved_goes_back_even_if_it_went_forward() -> None:
+    moved = replace(SOUND, head=NEW, tip=NEW, last_here=OLD, last_moved=NEW)
+    assert decide(moved, History(kept=True, shrunk=False)) == (PutBranchBack(to=OLD, kind=Kind.FOREIGN_CHANGE),)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"last_here": NEW},  # the loop's own commit
+        {"last_moved": OLD},  # by a git that keeps no log, such as a library
+        {"last_here": "", "last_moved": ""},
+        {"on_branch": "", "head": OLD},  # it went elsewhere first, so it did it itself
+    ],
+)
+def test_without_both_logs_nobody_else_is_blamed(change: dict[str, str]) -> None:
+    facts = replace(SOUND, **{"head": NEW, "tip": NEW, "last_here": OLD, "last_moved": NEW, **change})
+    assert Kind.FOREIGN_CHANGE not in {r.kind for r in decide(facts, History(kept=True, shrunk=False))}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from support.stories import BASE, Story
 
 from ralphd.core import events, records
-from ralphd.core.errors import ConfigError
+from ralphd.core.errors import ConfigError, JournalError
 from ralphd.core.exchange import Want
 from ralphd.core.model import Verifier
 from ralphd.core.outcomes import Kind, Outcome
-from ralphd.core.policy import SPAWN_PATIENCE_S
+from ralphd.core.policy import SPAWN_PATIENCE_S, Head
 from ralphd.core.state import fold
+from ralphd.daemon.inbox import Rang
 
 GOOD, BETTER, BAD = "1" * 40, "2" * 40, "3" * 40
 
@@ -251,6 +253,89 @@ def test_an_end_with_a_foreign_nonce_is_not_believed() -> None:
     assert story.loop_state("l1").session_open
 
 
+def test_an_end_is_believed_while_its_start_still_waits_for_the_journal() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.journal.stuck = "database is locked"
+    for number in (1, 2, 3):
+        story.session_ends("l1", number)
+        story.session_starts("l1", number + 1)
+        story.step()
+    story.journal.unstick()
+    story.drain()
+    assert len(story.journal.bodies(records.TrajectoryEnded)) == 3
+
+
+def test_a_trouble_of_the_journal_is_recorded_once_it_is_over() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.journal.stuck = "no space"
+    story.step(40)
+    assert "no space" in story.daemon.troubles["journal"]
+    story.journal.unstick()
+    story.step()
+    assert "journal" not in story.daemon.troubles
+    story.journal.stuck = "no space"  # a disk at its limit is full and not full in turn
+    story.step()
+    story.journal.unstick()
+    story.step(5)
+    assert Kind.DISK_FULL not in noted(story)
+    story.step(10)
+    story.step(10)
+    assert noted(story).count(Kind.DISK_FULL) == 1
+
+
+def test_a_disk_that_is_full_is_told_and_recorded_though_the_journal_never_missed_it() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.daemon.hooks.room = lambda: (Kind.INODES, "no inodes left")
+    story.step()
+    story.step()
+    assert story.daemon.troubles["disk"] == "no inodes left"
+    story.daemon.hooks.room = lambda: None
+    story.step(11)
+    assert "disk" not in story.daemon.troubles
+    assert noted(story).count(Kind.INODES) == 1
+
+
+def test_a_backup_that_fails_is_a_trouble_and_nothing_more() -> None:
+    story = Story(loops=1)
+    story.begin()
+
+    def fail() -> None:
+        raise JournalError("no backup: too little space")
+
+    story.daemon.hooks.backup = fail
+    story.daemon._handle(Rang(name="backup"))
+    story.step()
+    assert story.daemon.troubles["backup"] == "no backup: too little space"
+    story.daemon.hooks.backup = lambda: None
+    story.daemon._handle(Rang(name="backup"))
+    story.step()
+    assert "backup" not in story.daemon.troubles
+
+
+def test_records_stay_in_their_files_while_too_much_waits_for_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ralphd.daemon.tick.UNSTORED_MAX", 3)
+    story = Story(loops=1)
+    story.begin()
+    story.journal.stuck = "no space"
+    for number in range(1, 6):
+        story.session_ends("l1", number)
+        story.session_starts("l1", number + 1)
+        story.step()
+    assert story.folders.telling["l1"], "some of it was left where it is"
+    story.journal.unstick()
+    story.drain()
+    story.step()
+    story.step()
+    assert len(story.journal.bodies(records.TrajectoryEnded)) == 5
+
+
+def noted(story: Story) -> list[Kind]:
+    return [body.outcome.kind for body in story.journal.bodies(events.OutcomeNoted)]  # type: ignore[union-attr]
+
+
 def test_a_message_of_an_old_generation_says_nothing_about_the_present() -> None:
     story = Story(loops=1)
     story.begin()
@@ -372,6 +457,18 @@ def test_a_new_daemon_folds_the_same_night_and_adopts_its_loops() -> None:
         story.step(SPAWN_PATIENCE_S)
     assert len(story.intents("SpawnRunner")) == spawned
     assert story.loop_state("l1").best_score == 1.0
+
+
+def test_a_new_daemon_waits_for_no_loop_that_shall_not_run() -> None:
+    story = Story(loops=2)
+    story.begin()
+    story.ask("pause", loops=["l2"])
+    story.step()
+    story.folders.living.discard("/f/l2")
+    story.start_daemon()
+    story.ready.clear()
+    story.step()
+    assert story.ready == ["1 of 2 loops run"]
 
 
 def test_records_told_twice_are_recorded_once() -> None:
@@ -563,3 +660,107 @@ def test_a_server_that_dies_hangs_up_on_its_loops_and_none_is_taken_for_a_closed
     noted = [(e.loop, e.body.outcome.kind) for e in story.journal.stored if isinstance(e.body, events.OutcomeNoted)]
     assert sorted(noted) == [(name, Kind.SERVER_LOST) for name in ("l1", "l2", "l3")]
     assert len(story.intents("SpawnRunner")) == 6
+
+
+def hijacked(story: Story) -> None:
+    """Somebody else puts l1's branch elsewhere."""
+    theirs = Head(commit="e" * 40, tree="theirs")
+    story.repositories.hijacked["l1"] = (BASE, theirs.commit)
+    story.repositories.tips["l1"] = theirs
+
+
+def test_a_branch_that_somebody_else_moved_is_put_back_and_never_judged() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.step(5)
+    hijacked(story)
+    story.step(5)
+    assert story.intents("ReturnBranch") == []  # git's logs follow its refs: once is not enough
+    story.step(5)
+    assert story.repositories.tips["l1"].commit == BASE
+    assert list(story.repositories.kept.values()) == ["e" * 40]
+    [noted] = story.journal.bodies(events.OutcomeNoted)
+    assert noted.outcome.kind is Kind.FOREIGN_CHANGE
+    assert noted.outcome.detail["loop"] == "l1"
+    assert str(noted.outcome.detail["ref"]) in noted.outcome.evidence[0].what
+    story.step(5)
+    assert len(story.intents("ReturnBranch")) == 1
+    assert not [e for e in story.intents("Verify") if e.body.args["candidate"]["commit"] == "e" * 40]
+
+
+def test_who_insists_on_moving_a_branch_is_not_fought_all_night() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.step(5)
+    for _ in range(4):
+        hijacked(story)
+        story.step(5)
+        story.step(5)
+    assert len(story.intents("ReturnBranch")) == 1
+
+
+def test_a_branch_that_cannot_be_put_back_is_told_once() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.step(5)
+    story.repositories.broken = "no space"
+    hijacked(story)
+    for _ in range(4):
+        story.step(5)
+    [noted] = [body for body in story.journal.bodies(events.OutcomeNoted) if body.outcome.kind is Kind.FOREIGN_CHANGE]
+    assert "no space" in noted.outcome.evidence[0].what
+    assert len(story.intents("ReturnBranch")) == 1
+
+
+def test_a_branch_is_put_back_even_if_its_loop_had_just_moved_it() -> None:
+    """The daemon looks every few seconds; the runner's records say what came between."""
+    story = Story()
+    story.begin()
+    story.step(5)
+    theirs, own = "e" * 40, "d" * 40
+    story.repositories.hijacked["l1"] = (own, theirs)
+    story.session_starts("l1", 1)
+    story.session_ends("l1", 1, head=own)
+    story.repositories.tips["l1"] = Head(commit=theirs, tree="theirs")
+    story.step(5)
+    story.step(5)
+    story.step(5)
+    assert story.repositories.tips["l1"].commit == own
+
+
+def test_a_new_daemon_knows_where_a_branch_was() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.step(5)
+    story.start_daemon()
+    hijacked(story)
+    story.step(5)
+    story.step(5)
+    assert story.repositories.tips["l1"].commit == BASE
+
+
+def test_a_branch_that_went_with_its_runner_is_made_again_where_it_was() -> None:
+    story = Story()
+    story.begin()
+    story.session_starts("l1", 1)
+    story.session_ends("l1", 1, head="d" * 40)
+    story.step()
+    story.folders.living.discard("/f/l1")
+    del story.repositories.tips["l1"]
+    for _ in range(10):
+        story.step(10)
+    assert story.repositories.tips["l1"].commit == "d" * 40
+
+
+def test_a_night_repository_that_is_read_for_the_first_time_has_not_changed() -> None:
+    story = Story()
+    story.begin()
+    story.repositories.prints = {"config": "a"}
+    story.daemon.fingerprints.clear()
+    story.daemon._changed("/n/repo.git/config")
+    story.drain()
+    assert story.journal.bodies(events.OutcomeNoted) == []

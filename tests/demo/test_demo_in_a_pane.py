@@ -43,7 +43,7 @@ def test_the_settings_are_ones_that_ralphd_reads():
     """A misspelt key or limit would stop the demo at its start."""
     text = settings('/odd "path"/python')
     assert read(text).tasks[0].verify.command == tomllib.loads(text)["task"][0]["verify"]["command"]
-    assert (LIMITS.tool_seconds, LIMITS.tool_memory_bytes) == (4.0, 96 << 20)
+    assert (LIMITS.tool_seconds, LIMITS.tool_memory_bytes) == (6.0, 96 << 20)
 
 
 def outcomes(loop, kind):

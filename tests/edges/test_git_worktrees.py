@@ -106,3 +106,12 @@ def test_deleting_one_worktree_harms_no_other(night: NightRepository, tmp_path: 
     assert git(repo, "fsck", "--strict") == ""
     assert other.exists()
     assert done
+
+
+def test_a_deleted_branch_is_made_again_where_it_was_last(night: NightRepository, tmp_path: Path, repo: Path) -> None:
+    at = linked(night, tmp_path / "one")
+    done, base, branch = commit(at, "x"), head(repo), "ralphd/n1/one"
+    for known, start in ((done, done), ("f" * 40, base), ("", base)):
+        git(Path(night.git_dir), "update-ref", "-d", f"refs/heads/{branch}")
+        (linked_again,) = night.add_worktrees([(str(at), branch)], base, {branch: known})
+        assert linked_again.head == start == git(Path(night.git_dir), "rev-parse", branch)

@@ -370,11 +370,20 @@ def test_outcomes_are_what_counts_for_one_and_the_claims_that_were_settled(journ
 def test_rows_of_a_newer_ralphd_are_counted_and_left_out(journal, reader, path):
     journal.append([Night().started(), Night().over()])
     with sqlite3.connect(path) as other:
-        other.execute("UPDATE entry SET type = 'Dreamt' WHERE type = 'NightStarted'")
+        other.execute("UPDATE entry SET type = 'Dreamt', checksum = NULL WHERE type = 'NightStarted'")
     other.close()
     assert [type(entry.body) for entry in reader.entries(NIGHT)] == [events.NightEnded]
     assert reader.unreadable == 1
     assert "no such entry type 'Dreamt'" in reader.unreadable_why[0]
+
+
+def test_a_row_that_is_not_what_was_written_is_counted_and_left_out(journal, reader, path):
+    journal.append([Night().started(), Night().over()])
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE entry SET at = at + 1 WHERE type = 'NightStarted'")
+    other.close()
+    assert [type(entry.body) for entry in reader.entries(NIGHT)] == [events.NightEnded]
+    assert "checksum is wrong" in reader.unreadable_why[0]
 
 
 def test_postgresql_without_its_driver_is_refused_with_the_way_out_and_without_the_password():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,12 @@ def test_an_assignment_is_whole_and_private_under_any_umask(folders: LoopFolders
         assert not list(folder.glob(".*"))
 
 
+def test_an_older_generation_never_replaces_a_newer_one(folders: LoopFolders, folder: Path) -> None:
+    folders.assign(replace(assignment(folder), generation=2, reset_to="f" * 40), "")
+    folders.assign(replace(assignment(folder), generation=1), "")
+    assert json.loads((folder / "loop.json").read_text())["generation"] == 2
+
+
 def test_an_order_rings_the_bell_only_where_somebody_listens(folders: LoopFolders, folder: Path) -> None:
     folders.assign(assignment(folder), "")
     folders.order(str(folder), Order(serial=1, want=Want.RUNNING))  # nobody listens: must not block
@@ -84,6 +91,16 @@ def test_an_order_rings_the_bell_only_where_somebody_listens(folders: LoopFolder
     finally:
         os.close(ear)
     assert json.loads((folder / "order.json").read_text())["serial"] == 2
+
+
+def test_an_older_order_does_not_take_the_place_of_a_newer_one(folders: LoopFolders, folder: Path) -> None:
+    """A window that is opened late must not undo the stop that was ordered meanwhile."""
+    folders.assign(assignment(folder), "")
+    folders.order(str(folder), Order(serial=7, want=Want.STOPPED))
+    folders.order(str(folder), Order(serial=6, want=Want.RUNNING))
+    assert json.loads((folder / "order.json").read_text())["want"] == "stopped"
+    folders.order(str(folder), Order(serial=7, want=Want.STOPPED, now=True))
+    assert json.loads((folder / "order.json").read_text())["now"] is True
 
 
 def test_a_bell_replaced_by_a_link_is_not_followed(folders: LoopFolders, folder: Path, tmp_path: Path) -> None:

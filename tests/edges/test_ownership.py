@@ -118,7 +118,7 @@ def test_a_second_owner_is_told_who_the_first_is(tmp_path):
     "content", [b"", b"nonsense", b"[]", b'{"pid": 1}', b'{"pid":"x","started_at":1}', b"\xff" * 9999, b"9" * 9999]
 )
 def test_stale_or_broken_content_never_stands_in_the_way(tmp_path, content):
-    """FAULTS 23: also the pid of a live stranger (1) is only words."""
+    """Also the pid of a live stranger (1) is only words."""
     (tmp_path / LOCK_NAME).write_bytes(content)
     owned = take(tmp_path)
     assert json.loads((tmp_path / LOCK_NAME).read_text())["pid"] == os.getpid()
@@ -160,7 +160,6 @@ def daemons(state, count):
 
 
 def test_of_twenty_simultaneous_starts_exactly_one_wins(tmp_path):
-    """FAULTS 22."""
     started = daemons(tmp_path, 20)
     try:
         for process in started:

@@ -68,7 +68,7 @@ def test_a_name_can_not_forge_the_start_time(start, tmp_path, name):
 
 @pytest.mark.parametrize("field", ["start_ticks", "boot_id"])
 def test_a_reused_pid_is_never_signalled(start, field):
-    """FAULTS 21: the same pid with another start or after another boot is somebody else."""
+    """The same pid with another start or after another boot is somebody else."""
     process = start()
     who = identity(process.pid)
     other = dataclasses.replace(who, **{field: type(getattr(who, field))(7)})

@@ -58,7 +58,6 @@ DST = [
 
 @pytest.mark.parametrize(("zone", "expression", "start"), DST)
 def test_a_daily_job_runs_exactly_once_per_local_date(zone, expression, start):
-    """FAULTS 20."""
     dates = [moment.date() for moment in fire_times(expression, zone, start, 5)]
     assert [(later - earlier).days for earlier, later in pairwise(dates)] == [1] * 4
     assert dates[0] == datetime.fromisoformat(start).date() + timedelta(days=1)

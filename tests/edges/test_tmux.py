@@ -185,7 +185,7 @@ def test_panes_start_without_secrets_or_a_surrounding_tmux(tmp_path):
 
 
 def test_stopping_fix_never_touches_fix_two(tmux):
-    """CASE 41: a bare target is a prefix."""
+    """A bare target is a prefix."""
     opened = tmux.open_windows([("fix", SLEEP), ("fix-two", SLEEP)], home=SLEEP)
     assert tmux.kill_pane(opened["fix"]) is True
     assert tmux.kill_pane(opened["fix"]) is False
@@ -197,7 +197,7 @@ def test_stopping_fix_never_touches_fix_two(tmux):
 
 
 def test_titles_and_escapes_do_not_change_who_a_pane_is(tmux, tmp_path):
-    """CASE 43: an agent names itself over the terminal."""
+    """An agent names itself over the terminal."""
     done = tmp_path / "done"
     script = r"printf '\033]0;night %%0 evil\007\033]2;b\007\033kb\033\\'; : >\"$0\"; exec sleep 600".replace(
         '\\"', '"'
@@ -227,7 +227,6 @@ def test_without_a_server_there_is_nothing_and_no_error(tmux):
 
 
 def test_a_stale_socket_is_no_server_and_no_obstacle(tmux):
-    """FAULTS 23."""
     open_(tmux, a=SLEEP)
     pid = tmux.server_pid()
     watched = os.pidfd_open(pid)
@@ -241,7 +240,7 @@ def test_a_stale_socket_is_no_server_and_no_obstacle(tmux):
 
 
 def test_a_new_server_starts_right_after_kill_server(tmux):
-    """FAULTS 6: tmux itself fails here every few times."""
+    """Tmux itself fails here every few times."""
     for _ in range(20):
         assert set(open_(tmux, a=SLEEP)) == {"a"}
         tmux.kill_server(wait_s=60)
@@ -249,7 +248,7 @@ def test_a_new_server_starts_right_after_kill_server(tmux):
 
 
 def test_a_server_that_somebody_else_is_ending_is_waited_out(tmux):
-    """FAULTS 6 with the kill from outside: nobody waited for it."""
+    """With the kill from outside: nobody waited for it."""
     for _ in range(20):
         open_(tmux, a=SLEEP)
         subprocess.run(["tmux", "-S", tmux.socket, "kill-server"], check=False, capture_output=True)
@@ -280,7 +279,7 @@ def test_a_removed_socket_comes_back_with_everything_in_it(tmux):
 
 
 def test_a_socket_that_may_not_be_used_is_an_error_not_an_empty_night(tmp_path):
-    """CASE 45: "can't tell" never reads as "nothing runs"."""
+    """That it can't be told never reads as that nothing runs."""
     (tmp_path / "tmux").write_text("#!/bin/sh\necho 'error connecting to /s (Permission denied)' >&2\nexit 1\n")
     (tmp_path / "tmux").chmod(0o755)
     server = Tmux(str(tmp_path / "t.sock"), environ={"PATH": f"{tmp_path}:/bin:/usr/bin"}, timeout_s=30)
@@ -315,7 +314,6 @@ def test_when_tmux_refuses_every_window_its_reason_is_told(tmp_path):
 
 
 def test_sixty_four_windows_open_at_once(tmux):
-    """FAULTS 10."""
     names = [f"loop-{n}" for n in range(64)]
     opened = tmux.open_windows([(name, SLEEP) for name in names], home=SLEEP)
     panes = tmux.panes()
@@ -331,7 +329,6 @@ def slow_tmux(tmp_path):
 
 
 def test_a_slow_tmux_is_an_error_in_bounded_time_and_leaves_nothing(tmp_path):
-    """CASE 45."""
     server = Tmux(str(tmp_path / "t.sock"), environ=slow_tmux(tmp_path), timeout_s=0.3)
     calls = (
         server.version,
@@ -357,7 +354,7 @@ def cmdline(pid):
 
 
 def test_a_stopped_server_is_alive_known_by_pid_and_answers_nothing(tmux):
-    """CASE 45: wedged is not gone."""
+    """Wedged is not gone."""
     open_(tmux, a=SLEEP)
     pid = tmux.server_pid()
     hasty = Tmux(tmux.socket, environ=os.environ, timeout_s=0.3)

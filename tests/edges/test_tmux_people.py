@@ -93,7 +93,6 @@ def flags(tmux, pane_id):
 
 
 def test_an_attached_person_is_seen_scrolls_and_detaches(tmux, attach):
-    """FAULTS 8."""
     opened = tmux.open_windows([("a", SLEEP), ("b", SLEEP)], home=SLEEP)
     pids = {pane_id: pane.pid for pane_id, pane in tmux.panes().items()}
     terminal = attach("a")
@@ -114,7 +113,7 @@ def test_an_attached_person_is_seen_scrolls_and_detaches(tmux, attach):
 
 
 def test_what_a_person_types_arrives_whole(tmux, attach, tmp_path):
-    """FAULTS 8: 50 keys."""
+    """50 keys."""
     typed = tmp_path / "typed"
     opened = tmux.open_windows([("a", [*CAT, str(typed)])], home=SLEEP)
     wait_for(typed.exists)
@@ -169,7 +168,6 @@ def test_a_hostile_pane_title_does_not_run_in_the_status_line(tmux, attach, tmp_
 
 
 def test_windows_that_a_person_closes_leave_the_others_alone(tmux):
-    """FAULTS 7."""
     opened = tmux.open_windows([(f"loop-{n}", SLEEP) for n in range(16)], home=SLEEP)
     before = tmux.panes()
     closed = [opened[f"loop-{n}"] for n in range(4)]
@@ -195,7 +193,7 @@ def test_a_foreign_session_on_the_socket_is_not_ours(tmux):
 
 
 def test_a_killed_server_is_seen_at_once_and_its_loops_can_be_opened_again(tmux):
-    """FAULTS 5 and CASE 42: what was in it is known by what it is, not by the panes."""
+    """What was in it is known by what it is, not by the panes."""
     names = [f"loop-{n}" for n in range(16)]
     opened = tmux.open_windows([(name, SLEEP) for name in names], home=SLEEP)
     who = {name: identity(tmux.panes()[opened[name]].pid) for name in names}

@@ -109,3 +109,4 @@ def _run(box: NightBox, arguments: list[str]) -> None:
         verifier = f"{sys.executable} -c \"import sys; sys.exit(int(open('answer.txt').read()) == 0)\""
         text = f"[night]\nwidth = 2\n[[task]]\n[task.verify]\ncommand = '''{verifier}'''\n"
         (box.repo / "ralphd.toml").write_text(text)
+        (box.repo / "PROMPT.md").write_text("Count on.\n")

@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from support.repositories import commit, git, head, night_of, repository
+from support.repositories import commit, git, head, linked, night_of, repository
 
 from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind
+from ralphd.edges.night_repository import NightRepository
 from ralphd.pane.mend import Mended, mend, reset_clean
 from ralphd.pane.worktree import Place, look, prepare
 
@@ -370,3 +371,76 @@ def test_no_repair_takes_away_what_git_cannot_save(place: Place, tip: str, tree:
     assert (aside / "src" / "a.py").read_text() == "unsaved"
     assert head(tree) == tip
     assert git(tree, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("how", ["forward", "back", "away", "push"])
+def test_a_branch_moved_from_elsewhere_goes_back_and_no_file_is_touched(
+    place: Place, tip: str, tree: Path, tmp_path: Path, how: str
+) -> None:
+    (tree / "work").write_text("unsaved")
+    night, other = NightRepository(str(Path(place.git_dir).parent)), tmp_path / "two"
+    linked(night, other, "two", tip)
+    (other / "theirs").write_text("theirs")
+    theirs = {"back": f"{tip}~1", "away": git(other, "commit-tree", "-m", "x", f"{tip}^{{tree}}")}.get(how) or commit(
+        other, "theirs"
+    )
+    moved = git(other, "rev-parse", theirs)
+    if how == "push":
+        refused = git(other, "push", "-q", "-f", ".", f"{moved}:refs/heads/{BRANCH}", check=False)
+        assert (refused, git(tree, "rev-parse", BRANCH)) == ("", tip)  # git itself guards what is checked out
+        git(other, "config", "receive.denyCurrentBranch", "ignore")
+        git(other, "push", "-q", "-f", ".", f"{moved}:refs/heads/{BRANCH}")
+    else:
+        git(other, "update-ref", f"refs/heads/{BRANCH}", moved)
+    (step,) = mended(place, tip)
+    assert step.kind is Kind.FOREIGN_CHANGE
+    assert git(tree, "rev-parse", BRANCH) == tip
+    assert git(tree, "status", "--porcelain=v1") == " M work"
+    assert (step.rescue == "") == (how == "back")  # an older commit of the same branch needs no saving
+    if step.rescue:
+        assert git(place.git_dir, "rev-parse", step.rescue) == moved
+
+
+@pytest.mark.parametrize("logs", ["true", "false"])
+def test_a_loops_own_moves_are_its_own_whatever_logs_are_set_to(place: Place, tip: str, tree: Path, logs: str) -> None:
+    git(Path(place.git_dir), "config", "core.logAllRefUpdates", logs)
+    (tree / "more").write_text("more")
+    done = commit(tree, "more")
+    assert mended(place, tip) == ()
+    git(tree, "update-ref", f"refs/heads/{BRANCH}", tip)
+    git(tree, "update-ref", f"refs/heads/{BRANCH}", done)
+    assert mended(place, tip) == ()
+
+
+@pytest.mark.parametrize("where", ["config", "included", "worktree"])
+def test_no_repair_goes_through_a_filter_that_a_loop_configured(
+    place: Place, tip: str, tree: Path, tmp_path: Path, where: str
+) -> None:
+    file = {"config": Path(place.git_dir, "config"), "worktree": Path(place.admin, "config.worktree")}.get(where)
+    at = file or tmp_path / "included"
+    for key in ("clean", "smudge", "process"):
+        git(tree, "config", "-f", str(at), f"filter.a=b.{key}", f"touch {tmp_path}/ran; true")
+    git(tree, "config", "-f", str(at), "filter.a=b.required", "true")
+    if where == "included":
+        git(tree, "config", "-f", str(Path(place.git_dir, "config")), "include.path", str(at))
+    (Path(place.git_dir) / "info").mkdir(exist_ok=True)
+    (Path(place.git_dir) / "info" / "attributes").write_text("* filter=a=b\n")
+    (tree / "work").write_text("unsaved")
+    saved = reset_clean(place, git(tree, "rev-parse", f"{tip}~1"), "s1", time.time())
+    assert git(place.git_dir, "cat-file", "-p", f"{saved.ref}:work") == "unsaved"
+    assert (tree / "src" / "a.py").read_text() == "a = 2\n"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_persons_own_filter_holds_in_a_repair(
+    place: Place, tip: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("clean", "tr a-z A-Z"), ("smudge", "cat")):
+        git(tree, "config", "-f", str(tmp_path / "persons"), f"filter.up.{name}", value)
+        git(tree, "config", "-f", str(Path(place.git_dir, "config")), f"filter.up.{name}", "false")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".gitconfig").write_text((tmp_path / "persons").read_text())
+    (tree / ".gitattributes").write_text("work filter=up\n")
+    (tree / "work").write_text("unsaved")
+    saved = reset_clean(place, git(tree, "rev-parse", f"{tip}~1"), "s1", time.time())
+    assert git(place.git_dir, "cat-file", "-p", f"{saved.ref}:work") == "UNSAVED"

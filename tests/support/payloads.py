@@ -33,10 +33,27 @@ HOOKS = (
 )
 
 
+# Writes down how it was called, and every process above it.
+PAYLOAD = """#!/bin/sh
+chain= pid=$$
+while [ "${{pid:-0}}" -gt 1 ]; do
+    chain="$chain $pid"
+    pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null)
+done
+echo "$0 $* :$chain" >>"{ran}"
+"""
+
+
+def ancestors(ran: Path) -> list[tuple[str, set[int]]]:
+    """Every call of a payload, with the pids of itself and all above it."""
+    lines = ran.read_text().splitlines() if ran.exists() else []
+    return [(line, {int(pid) for pid in line.rpartition(":")[2].split()}) for line in lines]
+
+
 def plant(git_dir: Path, tmp_path: Path) -> Path:
     """Put every way to run a program that git has into a repository. Returns the file that each of them makes."""
     ran, run = tmp_path / "ran", tmp_path / "payload"
-    run.write_text(f'#!/bin/sh\necho "$0 $*" >> "{ran}"\n')
+    run.write_text(PAYLOAD.format(ran=ran))
     run.chmod(0o755)
     (git_dir / "hooks").mkdir(exist_ok=True)
     for hook in HOOKS:

@@ -96,7 +96,7 @@ class Story:
         seqs = {name: max((e.seq for e in self.journal.stored if e.loop == name), default=0) for name in state.loops}
         night = Night(world=world, inbox=self.inbox, state=state, sight=Sight(last_seq=seqs), doer=doer)
         self.night = night
-        hooks = Hooks(ready=self.ready.append, report=self._report, reload=self._reload)
+        hooks = Hooks(ready=lambda text, _runs: self.ready.append(text), report=self._report, reload=self._reload)
         desk = Desk(night=night, facts=lambda: DaemonFacts(pid=1, version="0", started_at=0.0))
         self.daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks)
         self.daemon.started = self.clock.monotonic()
