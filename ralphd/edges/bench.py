@@ -153,7 +153,12 @@ def _delete(paths: Sequence[str]) -> None:
 
 def _run(*argv: str, may_fail: bool = False) -> bool:
     done = subprocess.run(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+        argv,
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     if done.returncode and not may_fail:
         raise GitError(f"{argv[0]} failed: {done.stderr.decode('utf-8', 'replace').strip()[:300]}")
