@@ -72,6 +72,7 @@ class Daemon:
             if clock.monotonic() >= next_pass:
                 next_pass = clock.monotonic() + (PASS_S if self.is_ready else STARTING_PASS_S)
                 self._safely(self._pass)
+                self._safely(self._tell_ready)  # also when every pass fails: somebody waits for a word
 
     def _next(self, wait_s: float) -> Message | None:
         try:
@@ -90,7 +91,6 @@ class Daemon:
     def _pass(self) -> None:
         self.night.tick()
         self.closing.step()
-        self._tell_ready()
         self._look_at_troubles()
         self.hooks.ticked(self.night)
 

@@ -764,3 +764,18 @@ def test_a_night_repository_that_is_read_for_the_first_time_has_not_changed() ->
     story.daemon._changed("/n/repo.git/config")
     story.drain()
     assert story.journal.bodies(events.OutcomeNoted) == []
+
+
+def test_a_daemon_whose_every_pass_fails_still_gives_its_word_to_whoever_waits() -> None:
+    story = Story()
+
+    def explode() -> None:
+        story.clock.pass_time(7.0)
+        if story.ready:
+            story.daemon.gone = True
+        raise RuntimeError("boom")
+
+    story.night.tick = explode  # type: ignore[method-assign]
+    story.daemon.run()
+    assert story.ready == ["0 of 2 loops run"]
+    assert "boom" in story.daemon.troubles["daemon"]

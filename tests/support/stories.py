@@ -105,6 +105,7 @@ class Story:
         """Let time pass, make a pass, and handle what comes of it, until the inbox is empty."""
         self.clock.pass_time(seconds)
         self.daemon._pass()
+        self.daemon._tell_ready()
         self.drain()
 
     def drain(self) -> None:

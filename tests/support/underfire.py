@@ -137,6 +137,7 @@ class UnderFire(Story):
     def make_pass(self) -> None:
         if not self.daemon.gone:
             self.daemon._pass()
+            self.daemon._tell_ready()
 
     def one_step(self, *, work_first: bool = False) -> bool:
         """Handle one message, or do one piece of slow work. False when there is neither."""
