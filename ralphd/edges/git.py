@@ -36,6 +36,7 @@ _SETTINGS = (
 
 
 _KEPT = ("PATH", "HOME", "TMPDIR")  # to find git's own programs and a place for what is too large for memory
+_KEPT_FOR_CONFIG = (*_KEPT, "XDG_CONFIG_HOME", "USER", "LOGNAME")  # to find a person's configuration, and who they are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +85,10 @@ class Git:
 def environment(places: Mapping[str, str], *, user_config: bool) -> dict[str, str]:
     """Return the whole environment of a git: no GIT_* of ours, nothing that prompts, or writes on a read.
 
-    Where an agent can write it gets next to nothing of ours: should something run there after all, it finds no secret.
+    It gets next to nothing of ours: should something run there that a repository names, it finds no secret.
     """
-    kept = {name: value for name, value in os.environ.items() if user_config or name in _KEPT}
-    kept = {name: value for name, value in kept.items() if not name.startswith(("GIT_", "LC_", "LANG"))}
+    names = _KEPT_FOR_CONFIG if user_config else _KEPT
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     quiet = {
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
