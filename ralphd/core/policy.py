@@ -102,6 +102,8 @@ def _finish_tasks(state: NightState, _present: Present) -> Iterator[Decision]:
 
 
 def _respect_closed_window(state: NightState, present: Present) -> Iterator[Decision]:
+    if state.ending or actions.key(actions.EndNight()) in present.in_flight:
+        return  # then it is the night that closes windows
     for loop in _wanted(state):
         if _window_closed(loop, present.loops[loop.loop.id]):
             why = f"its window was closed; `ralphd resume {loop.loop.id}` goes on"

@@ -779,3 +779,17 @@ def test_a_daemon_whose_every_pass_fails_still_gives_its_word_to_whoever_waits()
     story.daemon.run()
     assert story.ready == ["0 of 2 loops run"]
     assert "boom" in story.daemon.troubles["daemon"]
+
+
+def test_a_window_that_the_ending_night_closes_was_not_closed_by_a_person() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.journal.stuck = "disk full"
+    story.ask("stop")
+    story.tell("l1", records.RunnerStopped(why="SIGHUP: the pane was closed"))
+    story.runner_dies("l1")
+    story.step()
+    story.journal.unstick()
+    story.drain()
+    story.step()
+    assert not story.intents("Pause")
