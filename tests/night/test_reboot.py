@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from support.livenight import LiveNight, until
 
+from ralphd.edges.journal_schema import CHECKED, checksum
 from ralphd.edges.processes import boot_id, identity
 
 pytestmark = pytest.mark.slow
@@ -88,6 +89,14 @@ def _rewrite(journal: sqlite3.Connection, before: str, after: str) -> None:
         for _, column, *_ in list(journal.execute(f"PRAGMA table_info({table})")):  # our own names
             text = f"UPDATE {table} SET {column} = replace({column}, ?, ?) WHERE instr({column}, ?)"
             journal.execute(text, (before, after, before))
+    _seal(journal)
+
+
+def _seal(journal: sqlite3.Connection) -> None:
+    """Give every row the checksum of what it now holds: as if it had been written so."""
+    rows = journal.execute(f"SELECT id, {', '.join(CHECKED)} FROM entry").fetchall()
+    sealed = [(checksum(values), number) for number, *values in rows]
+    journal.executemany("UPDATE entry SET checksum = ? WHERE id = ?", sealed)
     journal.commit()
 
 
@@ -137,7 +146,7 @@ def test_a_night_whose_time_passed_while_the_machine_was_off_is_closed_and_repor
     with closing(sqlite3.connect(night.state / "journal.db")) as journal:
         text = "UPDATE entry SET body = json_set(body, '$.ends_at', ?) WHERE json_extract(body, '$.ends_at') > 0"
         assert journal.execute(text, (time.time() - 60,)).rowcount == 1
-        journal.commit()
+        _seal(journal)
     assert night.ralphd("start", "--foreground", "--only-open").returncode == 0
     (row,) = json.loads(night.good("report", "--list", "--json"))
     assert (row["id"], row["why_ended"]) == (name, "time")
