@@ -7,6 +7,7 @@ import json
 import pytest
 from support.readings import facts, reading, signals
 
+from ralphd.core import codec
 from ralphd.core.classify import classify
 from ralphd.core.outcomes import Kind
 from ralphd.core.signals import Began, Called, Compacted, Failed, Resulted, Returned, Said, Unread, Used
@@ -103,7 +104,8 @@ def test_hostile_fields_are_no_fields():
                 "error",
                 "message",
             )
-            signals("command", lines({"type": kind, **dict.fromkeys(names, value)}))
+            for signal in signals("command", lines({"type": kind, **dict.fromkeys(names, value)})):
+                assert codec.load(type(signal), codec.dump(signal)) == signal  # each field is of its own type
 
 
 def test_no_program_can_ask_for_an_endless_wait():

@@ -217,7 +217,9 @@ def test_migrations_are_found_in_a_folder_of_any_name(path, tmp_path):
     odd = tmp_path / "a b%c:d"
     shutil.copytree(MIGRATIONS, odd)
     Journal.open(path, str(odd), Redactor()).close()
-    JournalReader.open(path).close()
+    reader = JournalReader.open(path)
+    assert reader.nights() == []
+    reader.close()
 
 
 def test_a_folder_without_migrations_is_named(path, tmp_path):

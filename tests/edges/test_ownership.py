@@ -193,7 +193,9 @@ def test_what_the_owner_starts_does_not_hold_the_state(tmp_path):
     child = subprocess.Popen(["/bin/sleep", "600"], close_fds=False)
     try:
         owned.release()
-        take(tmp_path).release()
+        again = take(tmp_path)
+        assert again.state == owned.state
+        again.release()
     finally:
         child.kill()
         child.wait()

@@ -92,7 +92,8 @@ def test_only_the_exact_entry_finds_a_process(start):
     start(XRALPHD_NONCE="abc123")
     start(OTHER="RALPHD_NONCE=abc123")
     start([*SLEEP[:1], "600"], NOTHING="1")
-    wait_for(lambda: [who.pid for who in with_environ(b"RALPHD_NONCE=abc123")] == [wanted.pid])
+    wait_for(lambda: with_environ(b"RALPHD_NONCE=abc123"))
+    assert [who.pid for who in with_environ(b"RALPHD_NONCE=abc123")] == [wanted.pid]
 
 
 def test_a_grandchild_in_a_session_of_its_own_is_found(start):
