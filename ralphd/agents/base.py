@@ -31,22 +31,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class File:
+    """What a CLI must find in a file: ``path`` is relative to ``Turn.home``. A ``link`` leads there instead."""
+
+    path: str
+    text: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Launch:
-    """How to start the CLI. The prompt comes on stdin; the runner adds TMPDIR and the RALPHD_* variables."""
+    """How to start the CLI. The prompt comes on stdin; the runner adds TMPDIR and the RALPHD_* variables.
+
+    ``files`` are laid into ``Turn.home`` before the start, for their owner only; nothing is written elsewhere.
+    """
 
     argv: tuple[str, ...]
     env: dict[str, str]
+    files: tuple[File, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One process to start: ``session`` is a UUID, ``guard`` the guard script's path, ``tmp`` its own TMPDIR."""
+    """One process to start.
+
+    ``session`` is a UUID, or the CLI's own name of the session that it takes up again. ``guard`` is the guard script's
+    path, ``tmp`` its own TMPDIR, ``home`` a folder of the loop's own for what the CLI must find in files.
+    """
 
     session: str
     attempt: int = 1
     resume: bool = False  # take up ``session`` again instead of beginning it
     guard: str = ""
     tmp: str = ""
+    home: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralphd.agents.base import File
+
 SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # never through a link, never blocked by a FIFO
 
 
@@ -58,6 +62,26 @@ def replace_whole(path: str, data: bytes) -> None:
     finally:
         os.close(fd)
     os.rename(temporary, path)
+
+
+def lay(folder: str, files: tuple[File, ...]) -> None:
+    """Put an adapter's files below ``folder``, each whole. What an agent put in place of a folder of it is removed."""
+    for file in files:
+        parts = file.path.split("/")
+        if ".." in parts or not all(parts):
+            raise ValueError(f"not a path below the folder: {file.path!r}")
+        path = folder
+        for part in ("", *parts[:-1]):
+            path = os.path.join(path, part) if part else path
+            if os.path.islink(path):
+                os.unlink(path)
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        path = os.path.join(path, parts[-1])
+        if file.link:
+            forget(path)
+            os.symlink(file.link, path)
+        else:
+            replace_whole(path, file.text.encode())
 
 
 def forget(path: str, *, dir_fd: int | None = None) -> bool:

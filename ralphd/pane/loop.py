@@ -28,7 +28,7 @@ from ralphd.core.records import (
 )
 from ralphd.pane import prompt
 from ralphd.pane.attempt import Attempt, Pane, Tally
-from ralphd.pane.files import read_regular
+from ralphd.pane.files import lay, read_regular
 from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
 from ralphd.pane.procs import descends_from, end_all, with_environ
@@ -245,8 +245,10 @@ class Loop:
             resume=running.resumes,
             guard=GUARD,
             tmp=self._own_tmp(),
+            home=os.path.join(self._folder, "agent"),
         )
         launch = adapter(self._assignment.cli).launch(self._assignment, turn)
+        lay(turn.home, launch.files)
         stdin = prompt.GO_ON if running.resumes else running.prompt
         session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
         self._pane.ears.expect(session.pid)
