@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.cast import bodies, cast, kinds
+from support.cast import bodies, cast
 from support.nightbox import NightBox
 
 from ralphd.edges.tmux_socket import peer_pid, socket_path
@@ -240,7 +240,7 @@ def observe(box: NightBox, secrets: list[str], watcher: Watcher) -> Told:
     server = peer_pid(socket_path(str(box.state), box.env))
     for name in ("environ", "steered", "said-orphan", "said-tmux", "driven", "swapped"):
         box.wait_until(lambda name=name: (box.home / name).exists(), f"{name} is there")
-    box.wait_until(lambda: len(kinds(box, "loop-4")) >= 3, "three sessions have told secrets")
+    box.wait_until(lambda: box.loops()["loop-4"]["state"] == "paused", "three sessions have told secrets")
     box.wait_until(lambda: box.loops()["loop-4"]["best_score"] == 1, "a commit is verified")
     (agent,) = {body["pid"] for body in bodies(box, "loop-1", "AgentStarted")}
     environ = Path(f"/proc/{agent}/environ").read_bytes()
