@@ -102,6 +102,9 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "input is too long",
         "context (?:window|length) exceeded",
         "ran out of room in the model's context",
+        r"[\w' ]{0,40}maximum context length is",
+        r"[\w' ]{0,40}input token count [^.]{0,40}exceeds the maximum",
+        "range of input length should be",
     ),
     _words(
         Kind.AUTH,
