@@ -35,7 +35,7 @@ from ralphd.edges import nightfile
 from ralphd.edges.control import ControlServer
 from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
-from ralphd.edges.processes import boot_id
+from ralphd.edges.processes import boot_id, forbid_reading
 from ralphd.edges.schedule import Schedule
 from ralphd.edges.space import room
 from ralphd.edges.systemd import forget
@@ -96,6 +96,7 @@ def serve(
     when: When = When.NOW,
 ) -> int:
     """Run a night to its end, or until a signal; with a schedule then each that is due. Returns the exit code."""
+    forbid_reading()
     heart = pulse(environ)
     forget(os.environ)
     start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
