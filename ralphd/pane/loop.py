@@ -35,6 +35,7 @@ from ralphd.pane.procs import descends_from, end_all, with_environ
 from ralphd.pane.session import SHORTAGES, StartFailed, start
 from ralphd.pane.trajectory import Trajectory, new_session
 from ralphd.pane.watched import GUARD
+from ralphd.pane.zones import dated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class Loop:
             running.claims_done = facts.reading.result.claims_done
         running.resumes = adapter(facts.cli).TELLS.resume and facts.reading.begun > 0
         running.session = (facts.reading.session[:200] if running.resumes else "") or new_session()
-        return classify(facts), moved
+        return dated(classify(facts), self._assignment.env, time.time()), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
         """Run one process of the agent and look at what it changed. Return the facts, and whether the branch moved."""
