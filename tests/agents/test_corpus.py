@@ -13,6 +13,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
@@ -148,8 +149,8 @@ def test_a_stream_cut_anywhere_tells_no_failure_that_it_does_not_hold(name, data
     head = data.draw(st.integers(0, len(whole)))
     tail = data.draw(st.integers(head, len(whole)))
     part = whole[head:tail]
-    kind = classify(facts(name, part, {"exit": 0, "signal": None})).kind
-    if kind.family == "inference":
+    known = facts(name, part, {"exit": 0, "signal": None})
+    if classify(replace(known, stderr_tail="")).kind.family == "inference":
         assert marked(name, part) or fails_plainly(name)
 
 
@@ -184,8 +185,8 @@ def test_split_chunks_and_line_ends_change_nothing(name, chunk, end):
 @settings(deadline=None, max_examples=40)
 @given(names, st.data())
 def test_glued_objects_change_nothing(name, data):
-    assume(not fails_plainly(name))
     lines = [line for line in stream(name).split(b"\n") if line]
+    assume(all(line.startswith(b"{") for line in lines))
     glue = [data.draw(st.sampled_from([b"", b" ", b"\n"])) for _ in lines]
     assert told(name, b"".join(line + end for line, end in zip(lines, glue, strict=True))) == told(
         name, b"\n".join(lines)
@@ -197,7 +198,7 @@ def test_glued_objects_change_nothing(name, data):
 def test_limit_sentences_in_tool_results_and_in_the_models_words_tell_nothing(name, sentence):
     spoiled = spoil(name, sentence)
     known = facts(name, spoiled, expectation(name))
-    outcome = classify(Facts(**{**vars(known), "head_moved": True}))
+    outcome = classify(replace(known, head_moved=True))
     assert outcome.kind is Kind.NEXT
     assert known.reading.failed is None
 
@@ -231,6 +232,6 @@ def put(value: object, path: list[str], sentence: str) -> None:
 @pytest.mark.parametrize("cli", [cli for cli in CLIS if about(cli)["words"]])
 def test_five_megabytes_of_limit_sentences_in_a_tool_result_change_nothing(cli):
     name = f"{cli}/{about(cli)['big']}"
-    big = spoil(name, "You've hit your session limit\n" * 180_000)
+    big = spoil(name, "You've hit your session limit\n" * 90_000)
     assert len(big) > 5_000_000
     assert told(name, big)[:5] == told(name, stream(name))[:5]
