@@ -5,15 +5,14 @@ Recorded with 0.61.0. The choices that are not obvious:
 * Its shell tool takes the first ``bash`` of PATH: that is the guard. The tool's lines name the file in which it wants
   the pids of background jobs; hooks and MCP servers, which may be started by ``bash`` too, have no such line.
 * It starts itself a second time for a larger heap; the first process then ignores SIGTERM. One process is enough.
-* What it takes from a file lies in its *system defaults*, which every setting of the person outweighs. Its own limit of
-  a silent command lies behind the guard's. It asks again a few times only: the runner waits better and tells of it.
+* It ends a call that printed nothing for five minutes by itself, and asks again ten times for three and a half minutes
+  before it reports a failure. Settings could change both, but those it takes from nobody except root and the person:
+  ``tools.shell.inactivityTimeout`` and ``general.maxAttempts`` in ``~/.gemini/settings.json``.
 """
 
 from __future__ import annotations
 
-import json
-
-from ralphd.agents.base import File, Launch, Tells
+from ralphd.agents.base import Launch, Tells
 from ralphd.agents.first_bash import guarded_bash, path_with
 from ralphd.agents.gemini_stream import Stream
 
@@ -26,21 +25,13 @@ if TYPE_CHECKING:
 TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True)
 guarded_lines = "_bgpids_file="
 
-COMPACT_AT = 0.70  # of the context window; its own default is 0.5
-CLIENT_ATTEMPTS = 3  # 5 + 10 s between them
-GUARD_HEAD_START_S = 30  # so that the guard, which explains itself, ends a call before the CLI does
-SETTINGS = "gemini/system-defaults.json"  # below the loop's own folder
-
 
 def launch(assignment: Assignment, turn: Turn) -> Launch:
-    """Return the command line, the environment and the files that the CLI looks for."""
-    musts = {"GEMINI_CLI_NO_RELAUNCH": "true", **path_with(assignment, turn)}
-    if turn.home:
-        musts["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = f"{turn.home}/{SETTINGS}"
+    """Return the command line, the environment and the guard in place of ``bash``."""
     return Launch(
         argv=(assignment.program, *_options(assignment, turn), *assignment.args),
-        env={**assignment.env, **musts},
-        files=(*guarded_bash(turn), _settings(assignment)),
+        env={**assignment.env, "GEMINI_CLI_NO_RELAUNCH": "true", **path_with(assignment, turn)},
+        files=guarded_bash(turn),
     )
 
 
@@ -58,12 +49,3 @@ def _options(assignment: Assignment, turn: Turn) -> tuple[str, ...]:
         turn.session,
         *(("--model", assignment.model) if assignment.model else ()),
     )
-
-
-def _settings(assignment: Assignment) -> File:
-    settings = {
-        "general": {"enableAutoUpdate": False, "maxAttempts": CLIENT_ATTEMPTS},
-        "model": {"compressionThreshold": COMPACT_AT},
-        "tools": {"shell": {"inactivityTimeout": round(assignment.limits.tool_seconds + GUARD_HEAD_START_S)}},
-    }
-    return File(path=SETTINGS, text=json.dumps(settings))

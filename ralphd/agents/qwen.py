@@ -2,8 +2,8 @@
 
 Recorded with 0.15.10. The choices that are not obvious:
 
-* Its shell tool takes the first ``bash`` of PATH: that is the guard. It runs the model's line as it is, so every line is
-  guarded. Where the model asks for no time it ends a call after two minutes by itself, which no setting changes.
+* Its shell tool takes the first ``bash`` of PATH: that is the guard. It runs the model's line as it is, so every
+  line is guarded. Where the model asks for no time it ends a call after two minutes, which no setting changes.
 * Partial messages are asked for, because only they separate the CLI's own words from the model's: see ``qwen_stream``.
 * It starts itself a second time; that second process and its tools outlive a SIGTERM to the first. One is enough.
 * How it logs in is the person's own setting or environment; ``--auth-type`` can be given in ``agent.args``.
