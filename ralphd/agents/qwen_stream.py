@@ -95,8 +95,7 @@ class Stream:
         trouble, self._trouble = self._trouble, None
         told = text(record(event.get("error")).get("message"))
         ok = event.get("is_error") is False and trouble is None
-        if not ok and trouble is None:
-            trouble = _failure(told, span)
+        failed = () if ok or trouble is not None else (_failure(told, span),)
         words = text(event.get("result")) or told
         result = Resulted(
             start=start,
@@ -106,7 +105,6 @@ class Stream:
             claims_done=ok and claims_done(words),
             terminal="" if ok else _terminal(event),
         )
-        failed = () if ok or trouble is None else (trouble,)
         return (*_used(record(event.get("usage")), span, total=True), *failed, result)
 
 

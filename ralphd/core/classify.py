@@ -29,6 +29,7 @@ CATCHES_SIGNALS = ("claude", "pi")  # CLIs whose 129 and 143 mean the signal; of
 CODES_OF_HTTP = ("gemini",)  # CLIs that exit with the HTTP status of the failure, of which 8 bits are left
 HTTP_BASE = 256
 ENDS_WITH_RESULT = ("claude", "gemini", "qwen")  # CLIs that tell a result last, whatever it is
+OWN_WORDS_APART = ("gemini", "qwen")  # CLIs whose adapter separates what they say of a failure from what the model says
 ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs
 NO_SESSION = "No conversation found with session ID"  # it can't be taken up again: begin a fresh one
 NEVER_STARTED = re.compile(
@@ -292,12 +293,17 @@ def _idle(facts: Facts) -> bool:
     return not facts.head_moved and facts.files_changed is not True and facts.reading.calls == 0
 
 
+def _by_the_model(facts: Facts) -> bool:
+    """Tell whether a final answer is surely the model's own: it cost output, or the CLI's own words come apart."""
+    return bool(facts.reading.tokens_out) or facts.cli in OWN_WORDS_APART
+
+
 def _last_words(facts: Facts) -> list[tuple[str, Evidence]]:
     """Return the last lines that are the CLI's own, newest first, with where they stand."""
     lines = [line.strip() for line in facts.stderr_tail.splitlines() if line.strip()][-ANY_LAST_WORDS:]
     words = [(line, Evidence(what=line[:MESSAGE_CHARS], file=facts.stderr_file)) for line in reversed(lines)]
     printed: list[Unread | Resulted] = [*reversed(facts.reading.plain[-ANY_LAST_WORDS:])]
-    if facts.reading.result is not None:
+    if facts.reading.result is not None and not _by_the_model(facts):
         printed.append(facts.reading.result)
     told = [(signal.text.strip(), signal) for signal in printed]
     return [*words, *((line, _seen(facts, signal, line[:MESSAGE_CHARS])) for line, signal in told)]

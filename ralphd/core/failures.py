@@ -113,6 +113,9 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     _words(
         Kind.AUTH,
         "not logged in",
+        "please set an auth method",
+        "invalid auth method selected",
+        "no auth type is selected",
         "please run /login",
         "(?:invalid|incorrect|missing) (?:x-)?(?:api|auth)[ -]?(?:key|token)",
         "failed to authenticate",
@@ -120,7 +123,13 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "(?:401 )?unauthorized",
         "oauth token (?:has )?(?:expired|been revoked)",
     ),
-    _words(Kind.MODEL_MISSING, "there's an issue with the selected model", "model not found", "no such model"),
+    _words(
+        Kind.MODEL_MISSING,
+        "there's an issue with the selected model",
+        "model not found",
+        "no such model",
+        r"models/\S{1,80} is not found",
+    ),
     _words(
         Kind.OVERLOADED,
         r"overloaded(?:_error)?(?:[.:!]|$)",
