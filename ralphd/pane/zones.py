@@ -25,7 +25,7 @@ def dated(outcome: Outcome, environ: dict[str, str], now: float) -> Outcome:
 
 
 def zones_of(environ: dict[str, str]) -> Callable[[str], tzinfo | None]:
-    """Return what finds a zone by name: the one of an agent with that environment by an empty name, None for no zone."""
+    """Return what finds a zone by its name, by an empty name that of an agent with that environment; None: no zone."""
 
     def find(name: str) -> tzinfo | None:
         return _named(name) if name else _local(environ.get("TZ", "").removeprefix(":"))
