@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralphd.agents.base import Adapter
 
-NAMES = ("claude", "codex", "command", "demo", "gemini", "mini", "opencode", "pi", "qwen")  # each is a module of this package
+# Each is a module of this package.
+NAMES = ("claude", "codex", "command", "demo", "gemini", "mini", "opencode", "pi", "qwen")
 
 
 def adapter(name: str) -> Adapter:
