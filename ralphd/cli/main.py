@@ -26,6 +26,7 @@ VERBS = {
     "restart": "steer",
     "stop": "steer",
     "report": "look",
+    "take": "take",
     "journal": "journal",
     "service": "service",
     "guard": "guard",
