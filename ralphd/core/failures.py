@@ -25,6 +25,7 @@ NAMES: dict[str, Kind] = {
     "request_too_large": Kind.CONTEXT_OVERFLOW,
     "context_length_exceeded": Kind.CONTEXT_OVERFLOW,
     "context_overflow": Kind.CONTEXT_OVERFLOW,
+    "contextwindowexceedederror": Kind.CONTEXT_OVERFLOW,  # this and the like: exceptions of litellm
     "billing_error": Kind.QUOTA,
     "insufficient_quota": Kind.QUOTA,
     "usage_limit_reached": Kind.QUOTA,
@@ -52,6 +53,8 @@ NAMES: dict[str, Kind] = {
     "timeout_error": Kind.CONNECTION,
     "stalled": Kind.STALLED,
     "malformed": Kind.MALFORMED,
+    "contentpolicyviolationerror": Kind.REFUSED,
+    "apiconnectionerror": Kind.CONNECTION,
 }
 VAGUE_NAMES: dict[str, Kind] = {  # said of several things at once: status and words are better
     "not_found_error": Kind.MODEL_MISSING,
@@ -102,6 +105,7 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "input is too long",
         "context (?:window|length) exceeded",
         "ran out of room in the model's context",
+        "ContextWindowExceededError",
     ),
     _words(
         Kind.AUTH,
@@ -109,7 +113,7 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "please run /login",
         "(?:invalid|incorrect|missing) (?:x-)?(?:api|auth)[ -]?(?:key|token)",
         "failed to authenticate",
-        "authentication[ _](?:error|failed)",
+        "authentication[ _]?(?:error|failed)",
         "(?:401 )?unauthorized",
         "oauth token (?:has )?(?:expired|been revoked)",
     ),
@@ -120,9 +124,15 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "(?:529|503) (?:overloaded|service)",
         "service unavailable",
         "selected model is at capacity",
+        "ServiceUnavailableError:",
     ),
     _words(
-        Kind.RATE_LIMITED, "rate limited", "rate limit (?:reached|exceeded|hit)", "too many requests", "rate_limit_"
+        Kind.RATE_LIMITED,
+        "rate limited",
+        "rate limit (?:reached|exceeded|hit)",
+        "too many requests",
+        "rate_limit_",
+        "RateLimitError:",
     ),
     _words(
         Kind.CONNECTION,
@@ -133,7 +143,8 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "ETIMEDOUT",
         "ENOTFOUND",
         "EAI_AGAIN",
-        "internal server error",
+        "internal ?server ?error",
+        "APIConnectionError:",
         "fetch failed",
         "socket hang up",
     ),

@@ -15,7 +15,7 @@ from ralphd.core.errors import UsageError
 from ralphd.core.exchange import Assignment, Limits
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TURN = Turn(session="11111111-2222-4333-8444-555555555555", guard="/state/guard", tmp="/state/tmp")
+TURN = Turn(session="11111111-2222-4333-8444-555555555555", guard="/state/guard", tmp="/state/tmp", home="/state/agent")
 
 
 def assignment(**known):
@@ -38,7 +38,7 @@ def test_every_adapter_keeps_the_contract(name):
 
 
 def test_an_unknown_cli_is_refused_with_what_there_is():
-    with pytest.raises(UsageError, match=r"'nonesuch'; there are: claude, command, demo"):
+    with pytest.raises(UsageError, match=r"'nonesuch'; there are: claude, codex, command, demo, mini"):
         adapter("nonesuch")
 
 
