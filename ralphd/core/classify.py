@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MESSAGE_CHARS = 500
 SIGNAL_BASE = 128  # a program that catches a signal exits with this much more
 FIRST_OWN_CODE = 124  # from here on an exit code tells of a time-out, a shell's trouble or a signal, not of inference
-CATCHES_SIGNALS = ("claude",)  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
+CATCHES_SIGNALS = ("claude", "pi")  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
 CODES_OF_HTTP = ("gemini",)  # CLIs that exit with the HTTP status of the failure, of which 8 bits are left
 HTTP_BASE = 256
 ENDS_WITH_RESULT = ("claude", "gemini", "qwen")  # CLIs that tell a result last, whatever it is
@@ -73,9 +73,9 @@ def stopped(facts: Facts) -> Outcome | None:
     return _ended(facts, Kind.STOPPED, "ended by the operator")
 
 
-def hung_after_failure(facts: Facts) -> Outcome | None:
-    """Blame what its last result told of; that it then hung on is the lesser trouble."""
-    if facts.ended_by is not EndedBy.RESULT_GRACE:
+def ended_after_failure(facts: Facts) -> Outcome | None:
+    """Blame what it told of last; that it then hung, or asked on without end, is the lesser trouble."""
+    if facts.ended_by not in (EndedBy.RESULT_GRACE, EndedBy.ENDLESS):
         return None
     return failure(facts)
 
@@ -218,7 +218,7 @@ RULES: tuple[Rule, ...] = (
     start_failed,
     compaction_limit,
     stopped,
-    hung_after_failure,
+    ended_after_failure,
     hung_after_result,
     waiting_for_input,
     hung,
