@@ -15,6 +15,7 @@ class EndedBy(StrEnum):
     RESULT_GRACE = "result_grace"  # it had its final result and did not exit
     QUIET = "quiet"  # no byte and an idle tree for too long
     SILENT_STREAM = "silent_stream"  # a request streamed nothing for too long
+    ENDLESS = "endless"  # it asked in vain again and again, without a pause
     COMPACTIONS = "compactions"  # the one hard stop
     OPERATOR = "operator"  # pause, stop or restart ``now``
 

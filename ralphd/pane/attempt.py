@@ -313,6 +313,7 @@ _ENDING = {
     EndedBy.RESULT_GRACE: "the agent gave its final result but doesn't exit: ending it, its work is kept",
     EndedBy.QUIET: "no output and no activity for too long: ending this session",
     EndedBy.SILENT_STREAM: "the model's answer stopped coming: ending this attempt",
+    EndedBy.ENDLESS: "it asks the model in vain, again and again: ending this attempt",
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
     EndedBy.OPERATOR: "ending this session as ordered",
 }
