@@ -43,7 +43,8 @@ class Patience:
             case Requesting() | Streamed():
                 self.asked_at = now
             case Retrying(delay_s=delay_s):
-                self.asked_at = now
+                if self.asked_at is not None:  # else nothing would show that the next answer streams
+                    self.asked_at = now
                 self.excused_until = now + max(0.0, delay_s)
             case Said() | Called() | Returned() | Resulted():
                 self.asked_at = None

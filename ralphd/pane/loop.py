@@ -33,7 +33,7 @@ from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
 from ralphd.pane.procs import descends_from, end_all, with_environ
 from ralphd.pane.session import SHORTAGES, StartFailed, start
-from ralphd.pane.trajectory import Trajectory, new_session
+from ralphd.pane.trajectory import Trajectory
 from ralphd.pane.watched import GUARD
 
 TYPE_CHECKING = False
@@ -206,8 +206,7 @@ class Loop:
         facts, moved = self._process(running)
         if facts.reading.result is not None:
             running.claims_done = facts.reading.result.claims_done
-        running.resumes = adapter(facts.cli).TELLS.resume and facts.reading.begun > 0
-        running.session = (facts.reading.session[:200] if running.resumes else "") or new_session()
+        running.take_up(facts.reading, resumes=adapter(facts.cli).TELLS.resume)
         return classify(facts), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
