@@ -16,6 +16,7 @@ class EndedBy(StrEnum):
     QUIET = "quiet"  # no byte and an idle tree for too long
     SILENT_STREAM = "silent_stream"  # a request streamed nothing for too long
     COMPACTIONS = "compactions"  # the one hard stop
+    ASKED_ANEW = "asked_anew"  # a person wants inference asked now, and the CLI waited by itself
     OPERATOR = "operator"  # pause, stop or restart ``now``
 
 
