@@ -26,9 +26,10 @@ class Pause:
 
 @dataclass(frozen=True, kw_only=True)
 class Resume:
-    """Let a held loop go on; a wait is cut short."""
+    """Let a held loop go on; a wait is cut short, with ``now`` also one of the CLI's own."""
 
     loop: str
+    now: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,16 @@ class ReturnBranch:
     to: str
 
 
-Action = SpawnRunner | Pause | Resume | StopLoop | RestartLoop | Verify | Tell | ReturnBranch | EndNight
+@dataclass(frozen=True, kw_only=True)
+class Notify:
+    """Tell the person what waits for them. ``key`` names the need."""
+
+    key: str
+    title: str
+    body: str
+
+
+Action = SpawnRunner | Notify | Pause | Resume | StopLoop | RestartLoop | Verify | Tell | ReturnBranch | EndNight
 
 
 def key(action: Action) -> str:
@@ -89,6 +99,8 @@ def key(action: Action) -> str:
             return f"Verify {candidate.task} {candidate.commit}"
         case EndNight():
             return "EndNight"
+        case Notify(key=name):
+            return f"Notify {name}"
         case Tell(loop=loop, template=template, slots=slots):
             return f"Tell {loop} {template} {sorted(slots.items())}"
         case _:

@@ -71,6 +71,7 @@ class Progressed:
     """A sign of life, at most one a few seconds, only when something changed.
 
     ``client_waits``: the CLI itself waits before it asks again, for an overload, a rate limit, a connection.
+    ``asks``: it shows a dialog that waits for a person.
     """
 
     usage: Usage
@@ -79,6 +80,7 @@ class Progressed:
     calls: int
     quiet_for_s: float
     client_waits: str = ""
+    asks: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,6 +110,7 @@ class Daemon:
         began, over = self.pressures.look(now, self.night.world.clock.monotonic())
         for words in began:
             self.night.world.log.error(words)
+            self.night.doer.aside.submit(self.night.doer.tell_person, "this machine needs you", words)
         for kind, words in over:
             self.night.note(kind, words)
 

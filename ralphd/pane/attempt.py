@@ -252,7 +252,12 @@ class Attempt:
 
     def _judge(self, now: float) -> None:
         over = self._patience.over(now, self.reading, open_calls=len(self._open))
-        if self._pane.wishes.cut:
+        wishes = self._pane.wishes
+        waits = self._tally.own_retries.waiting is not None
+        wishes.ask = wishes.ask and waits  # there is nothing to cut otherwise
+        if wishes.ask and over is EndedBy.ITSELF:
+            over = EndedBy.ASKED_ANEW
+        if wishes.cut:
             over = EndedBy.OPERATOR
         if over is EndedBy.ITSELF or now < self._end_again_at:
             return
@@ -317,6 +322,7 @@ _ENDING = {
     EndedBy.SILENT_STREAM: "the model's answer stopped coming: ending this attempt",
     EndedBy.ENDLESS: "it asks the model in vain, again and again: ending this attempt",
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
+    EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ralphd.core import actions
 from ralphd.core.actions import Decision
+from ralphd.core.notices import tell_person
 from ralphd.core.policy import judging, running
 from ralphd.core.policy.judging import checkable, conclude
 from ralphd.core.policy.present import Head, LoopNow, Moved, Present
@@ -31,6 +32,7 @@ __all__ = [
 
 # In order: of two decisions about one thing the first one counts.
 RULES = (
+    tell_person,  # what waits for a person is told once
     running.end,  # a night whose time is up, or whose tasks are all done
     running.stop_all,  # then every loop stops
     running.finish_tasks,  # a task that reached its goal needs nobody any more

@@ -16,7 +16,7 @@ def vet(state: NightState, action: Action) -> str:
     match action:
         case actions.EndNight():
             return "the night has ended" if state.ended_at is not None else ""
-        case actions.Verify():
+        case actions.Verify() | actions.Notify():
             return ""
         case _ if loop is None:
             known = list(state.loops)
