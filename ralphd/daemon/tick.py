@@ -173,7 +173,7 @@ class Night:
 
     def _intent(self, decision: Decision) -> Entry:
         type_, args = events.action_to_json(decision.action)
-        body = events.ActionIntended(type=type_, args=args, why=decision.why, by=decision.by)
+        body = events.ActionIntended(type=type_, args=args, why=decision.why, by=decision.by, cause=decision.cause)
         loop = getattr(decision.action, "loop", "")
         if isinstance(decision.action, actions.Verify):
             loop = decision.action.candidate.loop
