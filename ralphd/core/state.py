@@ -93,6 +93,7 @@ class TaskState:
     done: bool = False
     verdicts: int = 0
     submissions: int = 0
+    unscored: set[str] = field(default_factory=set)  # loops that got a verdict since the last one with a score
     doubted: int = 0  # verdicts that a second run did not bear out
     rises: list[tuple[float, float]] = field(default_factory=list)  # (second of the night, by how much) of its best
 
@@ -334,6 +335,7 @@ def _apply_verdict(
         return
     task.verdicts += 1
     task.doubted += verdict.kind is Kind.FLAKY
+    task.unscored = set() if verdict.score is not None else {*task.unscored, verdict.loop}
     task.judged[verdict.tree] = verdict
     task.commits[verdict.commit] = verdict.tree
     if not verdict.loop:

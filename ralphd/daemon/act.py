@@ -40,6 +40,8 @@ class Doer:
                     spawns.append((intent, state.loops[loop]))
                 case actions.ReturnBranch():
                     self.slow.submit(self._return_branch, state, intent, action)
+                case actions.Scale() | actions.FreeDisk():
+                    self.slow.submit(self._keep_house, intent, action)
                 case actions.Verify(candidate=candidate):
                     self.queue.add(state, intent, candidate)
                 case _:
@@ -80,10 +82,12 @@ class Doer:
                 hit("note_written")
             case actions.Restore(loop=loop, paths=paths):
                 self._assign(state, state.loops[loop], state.loops[loop].generation, state.loops[loop].reset_to, paths)
-            case actions.EndNight() | actions.Scale():
+            case actions.EndNight():
                 pass
-            case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch() | actions.FreeDisk():
-                pass
+            case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
+                pass  # not quick
+            case actions.Scale() | actions.FreeDisk():
+                pass  # not quick
 
     def reassign(self, state: NightState) -> None:
         """Write every loop's assignment again, after the configuration changed; a runner reads it at its next turn."""
@@ -137,6 +141,19 @@ class Doer:
         outcome = Outcome(kind=Kind.FOREIGN_CHANGE, detail=where, evidence=(Evidence(what=what[:500]),))
         body = ("", 0, 0, OutcomeNoted(outcome=outcome))
         self.inbox.put(Settled(intent=intent, result=result, detail=what[:500], bodies=(body,)))
+
+    def _keep_house(self, intent: int, action: actions.Scale | actions.FreeDisk) -> None:
+        """Write down which loops there are, or make room. Runs in ``slow``."""
+        detail = ""
+        try:
+            if isinstance(action, actions.Scale):
+                self.world.frame()
+            else:
+                detail = f"{self.world.free_disk() >> 20} MiB freed"
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            self.world.log.warning("not done", action=type(action).__name__, why=str(error))
+            detail = str(error)[:500]
+        self.inbox.put(Settled(intent=intent, result="done", detail=detail))
 
     def _make_ready(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
         self.world.host.end_leftovers([loop.loop.nonce for _, loop in spawns if loop.started])

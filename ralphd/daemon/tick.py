@@ -12,7 +12,7 @@ from ralphd.core.clocks import Gap, Reading
 from ralphd.core.events import Entry
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
-from ralphd.core.policy import Present
+from ralphd.core.policy import Bounds, Present
 from ralphd.core.records import Repaired
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
@@ -91,11 +91,14 @@ class Night:
 
     def present(self) -> Present:
         loops = {name: self.sight.now(name) for name in self.state.loops}
+        supervisor = self.world.config.supervisor
         open_ = (events.action_from_json(i.type, i.args) for i in self.state.intents.values())
         return Present(
             now=self.world.clock.now(),
             loops=loops,
             in_flight=frozenset(actions.key(action) for action in open_),
+            strains=self.sight.strains,
+            bounds=Bounds(least=supervisor.width_min, most=supervisor.width_max),
         )
 
     def intend(self, decisions: Iterable[Decision]) -> None:
