@@ -68,6 +68,7 @@ class Assignment:
     reset_to: str = ""  # a commit: this generation begins with a rescue and a reset to it
     secrets: tuple[str, ...] = ()  # values that never reach the digest
     account: str = ""  # a hash of what inference knows the agent by; loops with one account share its gate
+    restore: tuple[str, ...] = ()  # protected paths that the next session must find as they are in ``base``
 
 
 class Want(StrEnum):

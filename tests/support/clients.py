@@ -91,7 +91,12 @@ env_key = "LOOPBACK_KEY"
 def _opencode(url: str) -> Files:
     model = {"name": "scripted", "tool_call": True, "limit": {"context": WINDOW_TOKENS, "output": 8000}}
     options = {"baseURL": f"{url}/v1", "apiKey": MADE_UP_KEY}
-    provider = {"npm": "@ai-sdk/openai-compatible", "name": "loopback", "options": options, "models": {"scripted": model}}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "loopback",
+        "options": options,
+        "models": {"scripted": model},
+    }
     return {".config/opencode/opencode.json": json.dumps({"provider": {"loopback": provider}})}
 
 
