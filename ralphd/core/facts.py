@@ -17,6 +17,7 @@ class EndedBy(StrEnum):
     SILENT_STREAM = "silent_stream"  # a request streamed nothing for too long
     COMPACTIONS = "compactions"  # the one hard stop
     OPERATOR = "operator"  # pause, stop or restart ``now``
+    NOTE = "note"  # so that it can be taken up again with a note that must not wait
 
 
 @dataclass(frozen=True, kw_only=True)
