@@ -50,12 +50,14 @@ def resume(loops: tuple[str, ...], *, as_json: bool) -> None:
 @click.argument("note", required=False, default="")
 @JSON
 def repair(loop: str, note: str, *, as_json: bool) -> None:
-    """Give a loop a note of yours without a restart; with none, the advice to stop and look where it stands.
+    """Give a loop a note of yours without a restart.
+
+    Without a NOTE it is the advice to stop and look where it stands.
 
     The running session reads it where its CLI can be told something or takes its session up again; else the next does.
     A NOTE of "-" is read from standard input.
     """
-    text = click.get_text_stream("stdin").read() if note == "-" else note
+    text = sys.stdin.read() if note == "-" and sys.stdin is not None else note
     _steer("repair", (loop,), "a note is left for", as_json=as_json, note=text)
 
 
