@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ralphd.core.advice import Question
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Assignment, Order
 from ralphd.core.model import Candidate, Loop, Task, Verdict
@@ -132,6 +133,23 @@ class Judge(Protocol):
 
     def close(self) -> None:
         """End every run under way."""
+
+
+class Adviser(Protocol):
+    """A model that is asked about a loop in trouble, through an endpoint that speaks the Messages API."""
+
+    @property
+    def model(self) -> str:
+        """Return its name; empty: there is none, and the policy decides alone."""
+
+    def ask(self, question: Question) -> bytes:
+        """Return the body of its answer, whatever that is. Raises AdviserError, within half a minute."""
+
+    def reach(self) -> None:
+        """See, as cheaply as can be, whether it would answer. Raises AdviserError."""
+
+    def close(self) -> None:
+        """End every call under way."""
 
 
 class Host(Protocol):

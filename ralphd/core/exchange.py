@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+SUPERVISOR_KEY = "RALPHD_SUPERVISOR_KEY"  # of the model's endpoint; it stays in the daemon
 NOW = ".now"  # before a note's ``.md``: it must not wait for the next session
 
 
