@@ -19,6 +19,7 @@ from ralphd import __version__
 from ralphd.cli import shipped
 from ralphd.cli.excerpt import excerpt
 from ralphd.cli.place import Place
+from ralphd.core import policy
 from ralphd.core.config import Config
 from ralphd.core.errors import JournalError
 from ralphd.core.model import Candidate, Verdict
@@ -230,7 +231,7 @@ def _consultant(frame: Frame, journal: Journal, inbox: Inbox, pool: ThreadPoolEx
         adviser=adviser(config.model, config.base_url, environ),
         pool=pool,
         inbox=inbox,
-        room=Room(stuck=lambda _state, _now: (), offers=lambda _state, _loop: ()),
+        room=Room(stuck=policy.stuck, offers=policy.offers),
         budget=config.calls,
         system=lambda: shipped.text("supervisor.md"),
         excerpt=lambda loop: excerpt(loop.loop.folder, frame.config.agent.cli),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ralphd.core import actions
 from ralphd.core.actions import Action
@@ -62,7 +62,11 @@ class Doer:
         match action:
             case actions.Pause(loop=loop, now=now):
                 self._order(state, loop, Order(serial=intent, want=Want.PAUSED, now=now))
-            case actions.Resume(loop=loop):
+            case actions.Park(loop=loop, now=now):
+                self._order(
+                    state, loop, Order(serial=intent, want=Want.PAUSED, now=now, why=f"parked: {action.because}")
+                )
+            case actions.Resume(loop=loop) | actions.Unpark(loop=loop):
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True))
             case actions.StopLoop(loop=loop, now=now):
                 self._order(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
@@ -74,7 +78,11 @@ class Doer:
                 text = fill(self.world.template(template), slots)
                 self.world.folders.note(state.loops[loop].loop.folder, note_name(intent, template, now=now), text)
                 hit("note_written")
-            case actions.EndNight() | actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
+            case actions.Restore(loop=loop, paths=paths):
+                self._assign(state, state.loops[loop], state.loops[loop].generation, state.loops[loop].reset_to, paths)
+            case actions.EndNight() | actions.Scale():
+                pass
+            case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch() | actions.FreeDisk():
                 pass
 
     def reassign(self, state: NightState) -> None:
@@ -90,9 +98,11 @@ class Doer:
             self.world.folders.order(state.loops[loop].loop.folder, order)
         hit("order_written")
 
-    def _assign(self, state: NightState, loop: LoopState, generation: int, reset_to: str) -> None:
+    def _assign(
+        self, state: NightState, loop: LoopState, generation: int, reset_to: str, restore: tuple[str, ...] = ()
+    ) -> None:
         assignment, preamble = self.world.assignment(self.world.config, state, loop, generation, reset_to)
-        self.world.folders.assign(assignment, preamble)
+        self.world.folders.assign(replace(assignment, restore=restore or loop.restore), preamble)
 
     def _spawn(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
         """Make ready and open the windows of all of them by one call. Runs in ``slow``."""

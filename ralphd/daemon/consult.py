@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ralphd.core import actions, answer, policy
-from ralphd.core.actions import Action, Decision
+from ralphd.core.actions import Decision
 from ralphd.core.advice import Question, case_of, question
 from ralphd.core.answer import Advice, Faulty, Spent
 from ralphd.core.chronicle import Chronicle
 from ralphd.core.errors import AdviserError
 from ralphd.core.events import Consulted, OutcomeNoted
 from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.policy import Offer
 from ralphd.core.reach import Reach
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.inbox import Advised, Inbox, Reached
@@ -28,19 +28,6 @@ AT_ONCE = 4  # questions under way: the rest is the policy's
 SAME_ADVICE = 3  # taken so often without a gain, it is futile
 SAID_AGAIN_S = 3600.0  # an endpoint that comes and goes is told of once in so long
 HOUR_S = 3600.0
-
-
-class Offer(Protocol):
-    """What core/policy offers for a loop. ``action`` None: nothing is done."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def why(self) -> str: ...
-    @property
-    def cause(self) -> str: ...
-    @property
-    def action(self) -> Action | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +262,7 @@ class Consultant:
         if offer is not None and offer.action is None:
             self.left_alone.add(message.loop)
         elif offer is not None and offer.action is not None:
-            decisions.append(Decision(action=offer.action, why=offer.why, by="supervisor"))
+            decisions.append(Decision(action=offer.action, why=offer.why, by="supervisor", cause=offer.cause))
         night.intend(decisions, told=entries)
 
 

@@ -39,6 +39,7 @@ class Night:
     doer: Doer
     unstored: int = 0  # entries submitted and not committed yet
     consult: Callable[[Night], frozenset[str]] = lambda _night: frozenset()  # whose trouble a model is asked about
+    consulted: frozenset[str] = frozenset()
     hears: Callable[[Entry], None] = lambda _entry: None  # everything that is stored
     read: Reading | None = None  # the clocks, when they were looked at last
     gaps: list[Gap] = field(default_factory=list)  # in which nobody could work, newest last
@@ -66,7 +67,7 @@ class Night:
         self.record(self.entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
         if self.unstored:
             return
-        self.consult(self)
+        self.consulted = self.consult(self)
         if not self.unstored:
             self.intend(policy.decide(self.state, self.present()))
 
@@ -101,6 +102,7 @@ class Night:
             now=self.world.clock.now(),
             loops=loops,
             in_flight=frozenset(actions.key(action) for action in open_),
+            consulted=self.consulted,
         )
 
     def intend(self, decisions: Iterable[Decision], told: Iterable[Entry] = ()) -> None:
@@ -180,7 +182,7 @@ class Night:
 
     def _intent(self, decision: Decision) -> Entry:
         type_, args = events.action_to_json(decision.action)
-        body = events.ActionIntended(type=type_, args=args, why=decision.why, by=decision.by)
+        body = events.ActionIntended(type=type_, args=args, why=decision.why, by=decision.by, cause=decision.cause)
         loop = getattr(decision.action, "loop", "")
         if isinstance(decision.action, actions.Verify):
             loop = decision.action.candidate.loop

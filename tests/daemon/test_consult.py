@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 import pytest
 from support.endpoint import message
@@ -16,17 +15,14 @@ from ralphd.core.advice import Question
 from ralphd.core.errors import AdviserError
 from ralphd.core.events import Consulted
 from ralphd.core.outcomes import Kind
+from ralphd.core.policy import Offer, Rung
 from ralphd.testing import FakeAdviser
 
 TROUBLE = "the last 3 sessions changed nothing at all"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offer:
-    name: str
-    action: Action | None
-    why: str = TROUBLE
-    cause: str = "idle"
+def open_(name: str, action: Action | None = None) -> Offer:
+    return Offer(name=name, rung=Rung.CARRY_ON, action=action, why=TROUBLE, rows=(), cause="idle")
 
 
 def choose(name: str, why: str = "It goes in circles."):
@@ -49,9 +45,9 @@ class Ward(Story):
     def start_daemon(self) -> None:
         self.stuck = lambda _state, _now: tuple(self.ill)
         self.offers = lambda _state, loop: (
-            Offer(name="carry_on", action=None),
-            Offer(name="restart_clean", action=actions.RestartLoop(loop=loop, reset_to="c" * 40)),
-            Offer(name="pause", action=actions.Pause(loop=loop)),
+            open_("carry_on"),
+            open_("restart_clean", actions.RestartLoop(loop=loop, reset_to="c" * 40)),
+            open_("pause", actions.Pause(loop=loop)),
         )
         super().start_daemon()
 
@@ -151,7 +147,7 @@ def test_an_offer_about_another_loop_is_never_taken():
     """Even if whoever offers it were wrong."""
     ward = Ward(choose("pause"))
     ward.consultant.room = ward.consultant.room.__class__(
-        stuck=ward.stuck, offers=lambda _s, _l: (Offer(name="pause", action=actions.Pause(loop="l2")),)
+        stuck=ward.stuck, offers=lambda _s, _l: (open_("pause", actions.Pause(loop="l2")),)
     )
     ward.falls_ill("l1")
     assert ward.consulted()[0].refused == "supervisor.forbidden"
@@ -200,7 +196,7 @@ def test_an_answer_about_what_is_over_is_stale(change):
         ward.ill = []
     else:
         ward.consultant.room = ward.consultant.room.__class__(
-            stuck=ward.stuck, offers=lambda _s, _l: (Offer(name="carry_on", action=None),)
+            stuck=ward.stuck, offers=lambda _s, _l: (open_("carry_on"),)
         )
     pool.run()
     ward.drain()
