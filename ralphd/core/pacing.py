@@ -65,6 +65,8 @@ def after(streak: Streak, outcome: Outcome, seen: Circumstances, limits: Limits)
     if outcome.kind in RETRIED_FOR_EVER:
         wait_s = inference_wait_s(streak.attempts, outcome, seen, limits)
         return replace(streak, attempts=streak.attempts + 1), Pace(then=Then.ATTEMPT, wait_s=wait_s, outcome=outcome)
+    if outcome.detail.get("for_a_note") is True:
+        return streak, Pace(then=Then.ATTEMPT, wait_s=0.0, outcome=outcome)
     if outcome.response in HELD_RESPONSES:
         return Streak(), Pace(then=Then.HOLD, wait_s=0.0, outcome=outcome)
     if outcome.kind is Kind.NOOP:

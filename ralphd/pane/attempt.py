@@ -12,7 +12,8 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.ownretries import OwnRetries
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.records import Progressed, Repaired, ToolEnded, Usage
+from ralphd.core.records import NotesGiven, Progressed, Repaired, ToolEnded, Usage
+from ralphd.core.signals import Resulted
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
 from ralphd.pane.session import Exit, read_some, waiting_bytes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
     from ralphd.pane.gatekeeper import Gatekeeper
+    from ralphd.pane.notes import Notes
     from ralphd.pane.procs import Proc
     from ralphd.pane.rawlog import RawLog
     from ralphd.pane.recorder import Recorder
@@ -106,6 +108,7 @@ class Attempt:
         logs: tuple[RawLog, RawLog],
         tally: Tally,
         tells: bool,
+        notes: Notes,
     ) -> None:
         now = time.monotonic()
         self.reading = Reading()
@@ -114,7 +117,7 @@ class Attempt:
         self.seconds = 0.0
         self._pane, self._session, self._reader = pane, session, reader
         self._log, self._errors = logs
-        self._tally, self._tells = tally, tells
+        self._tally, self._tells, self._notes = tally, tells, notes
         self._started = now
         self._lines = Lines(offset=self._log.offset)
         self._tail = b""
@@ -185,6 +188,8 @@ class Attempt:
             self._patience.note(told, now)
             self._tally.own_retries.note(told, now)
             self._pane.gate.heard(told)
+            if isinstance(told, Resulted):
+                self._session.input.close()  # with its stdin open it would wait for more
             self._pane.digest.show(told)
 
     def _take_errors(self) -> None:
@@ -226,6 +231,7 @@ class Attempt:
         for event in pane.watch.tick(now):
             self._note_call(event)
         pane.wishes.heed(pane.ears.signals)
+        self._give_notes()
         if now >= self._look_at:
             self._look_at = now + self._look_every_s
             if self._stirring.look(now):
@@ -242,6 +248,11 @@ class Attempt:
             pane.recorder.sync()
         self._judge(now)
 
+    def _give_notes(self) -> None:
+        if given := self._notes.give(self._session.input):
+            self._pane.recorder.append(NotesGiven(names=given, how="live"), at=time.time())
+            self._pane.digest.say(f"told the running session: {', '.join(given)}")
+
     def _excuse(self, lost_s: float) -> None:
         if lost_s:
             self._patience.excuse(lost_s)
@@ -257,6 +268,8 @@ class Attempt:
         wishes.ask = wishes.ask and waits  # there is nothing to cut otherwise
         if wishes.ask and over is EndedBy.ITSELF:
             over = EndedBy.ASKED_ANEW
+        if over is EndedBy.ITSELF and self._may_be_taken_up():
+            over = EndedBy.NOTE
         if wishes.cut:
             over = EndedBy.OPERATOR
         if over is EndedBy.ITSELF or now < self._end_again_at:
@@ -266,6 +279,11 @@ class Attempt:
             self._pane.digest.say(_ENDING[over])
         self._end_session()
         self._end_again_at = time.monotonic() + END_AGAIN_S
+
+    def _may_be_taken_up(self) -> bool:
+        """Tell whether a note waits for this session's end, and the session can be ended softly: between two calls."""
+        working = self.reading.begun and not self.reading.settled
+        return bool(self._notes.waiting and working and not self._open and not self.reading.open_calls)
 
     def _note_call(self, event: CallEvent) -> None:
         if isinstance(event, CallOpened):
@@ -324,6 +342,7 @@ _ENDING = {
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
     EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
+    EndedBy.NOTE: "ending this attempt: the session is taken up again with a note",
 }
 
 
