@@ -226,6 +226,7 @@ class Loop:
             limits=self._assignment.limits,
             logs=(running.log, running.errors),
             tally=running.tally,
+            changed_before_s=self._ground.changed_before_s,
         )
         end = attempt.listen()
         self._pane.watch.agent = None

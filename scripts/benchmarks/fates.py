@@ -19,13 +19,13 @@ SESSIONS_DRAWN_PER_S = 4.0  # more than a loop can begin, but for one that fails
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of a night that lasts a minute, in seconds. The rest of ralphd's limits stay as they are."""
+    """The limits of a night that lasts a minute, in seconds: ralphd's own, shortened about as much as the night is."""
 
     tool_s: float = 2.0
     quiet_s: float = 3.0
     result_grace_s: float = 1.0
-    backoff_s: float = 0.2
-    retry_after_s: float = 1.0  # what the server asks for
+    backoff_s: float = 0.1
+    retry_after_s: float = 0.4  # what the server asks for: two minutes
     tool_memory_mib: int = 64
     session_s: float = 6.0  # what the peer is given: longer than any session that works, its tool call included
 

@@ -36,6 +36,8 @@ def main() -> int:
         return session.misled(number)
     _log(f"begin {number} {fault}", began)
     _say('{"type": "begin"}')
+    if fault not in ("overload", "rate-limit"):
+        _say('{"type": "text", "text": "Let me see what is there."}')
     if found := PUT_BACK.search(prompt):
         _run("git", "checkout", "-q", found[1], "--", *found[2].split())
     deed = DEEDS.get(fault)

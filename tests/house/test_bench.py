@@ -52,7 +52,7 @@ def test_the_turn_is_measured_against_a_bare_loop_and_nothing_is_left(tmp_path) 
 def test_an_unknown_bench_is_refused_with_the_list(tmp_path) -> None:
     done = bench("speed", tmp=tmp_path)
     assert done.returncode == 2
-    assert "no such bench: speed; there are turn, memory, guard, status, start, adopt, progress" in done.stderr
+    assert "no such bench: speed; there are turn, memory, guard, status, start, adopt, progress, night" in done.stderr
 
 
 def test_rounds_that_disagree_are_called_noisy() -> None:
