@@ -130,7 +130,7 @@ class Ground:
         """Start a loop: a bare shell loop, or a ``command`` that makes one."""
         loop = subprocess.Popen(
             command or ["/bin/sh", "-c", BARE],
-            env={**self.environ(), "RALPHD_LOOP": name},
+            env={**self.environ(), "RALPHD_LOOP": name, "BENCH_BARE": self.folder},
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -151,7 +151,7 @@ class Ground:
 
     def _end_strays(self) -> int:
         """Kill what the loops' agents left running: it carries this place in its environment. Return how many."""
-        mine, found = f"BENCH={self.folder}".encode(), 0
+        mine, found = f"BENCH_BARE={self.folder}".encode(), 0
         for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
             with contextlib.suppress(OSError):
                 with open(f"/proc/{pid}/environ", "rb") as file:
