@@ -144,7 +144,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     """Wire a daemon for one night."""
     place, state, environ = frame.place, frame.state, frame.environ
     inbox: Inbox = Inbox()
-    writer = JournalWriter(journal)
+    writer = JournalWriter(journal, hooks.spare)
     slots = sum(task.task.verifier.slots for task in state.tasks.values())
     slow, judges = ThreadPoolExecutor(1, "slow"), ThreadPoolExecutor(max(1, slots), "judge")
     processes = LoopProcesses(clock=time.monotonic, wait=time.sleep)

@@ -30,6 +30,7 @@ class Doer:
     slow: Executor
     queue: VerifyQueue
     ordered: dict[str, int] = field(default_factory=dict)  # the newest order of each loop
+    unheard: set[str] = field(default_factory=set)  # loops to which the order to stop could not be written
     ordering: threading.Lock = field(default_factory=threading.Lock)  # orders come from two threads
 
     def act(self, state: NightState, intended: Iterable[Intended]) -> None:
@@ -65,7 +66,7 @@ class Doer:
             case actions.Resume(loop=loop):
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True))
             case actions.StopLoop(loop=loop, now=now):
-                self._order(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
+                self._stop(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
             case actions.RestartLoop(loop=loop, reset_to=reset_to):
                 self._assign(state, state.loops[loop], state.restarts[intent], reset_to)
                 hit("assignment_written")
@@ -89,6 +90,14 @@ class Doer:
             self.ordered[loop] = order.serial
             self.world.folders.order(state.loops[loop].loop.folder, order)
         hit("order_written")
+
+    def _stop(self, state: NightState, loop: str, order: Order) -> None:
+        try:
+            self._order(state, loop, order)
+        except OSError:
+            self.unheard.add(loop)
+            if self.world.folders.alive(state.loops[loop].loop.folder):
+                raise
 
     def _assign(self, state: NightState, loop: LoopState, generation: int, reset_to: str) -> None:
         assignment, preamble = self.world.assignment(self.world.config, state, loop, generation, reset_to)

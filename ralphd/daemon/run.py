@@ -32,7 +32,8 @@ class Hooks:
 
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
-    ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks.
+    ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks;
+    ``spare`` makes a little of it, once, and tells whether it could.
     """
 
     ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
@@ -40,6 +41,7 @@ class Hooks:
     reload: Callable[[], tuple[Config, Assign]]
     backup: Callable[[], None] = lambda: None
     room: Callable[[], tuple[Kind, str] | None] = lambda: None
+    spare: Callable[[], bool] = lambda: False
     ticked: Callable[[Night], None] = lambda _night: None
 
 

@@ -9,7 +9,7 @@ from support.stories import BASE, Story
 
 from ralphd.core import events, records
 from ralphd.core.errors import ConfigError, JournalError
-from ralphd.core.exchange import Want
+from ralphd.core.exchange import Order, Want
 from ralphd.core.model import Verifier
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import SPAWN_PATIENCE_S, Head
@@ -406,6 +406,24 @@ def test_a_runner_that_does_not_go_is_pushed() -> None:
     for _ in range(40):
         story.step()
     assert "l1" not in story.panes.windows
+    assert story.host.ended == ["nonce-l1"]
+
+
+def test_a_runner_that_the_order_cannot_reach_is_pushed_at_once() -> None:
+    story = Story(loops=2)
+    story.begin()
+    write = story.folders.order
+
+    def full(folder: str, order: Order) -> None:
+        if folder.endswith("l1"):
+            raise OSError("No space left on device")
+        write(folder, order)
+
+    story.folders.order = full  # type: ignore[method-assign]
+    story.ask("stop")
+    for _ in range(4):
+        story.step()
+    assert sorted(story.panes.windows) == ["l2"]
     assert story.host.ended == ["nonce-l1"]
 
 
