@@ -24,6 +24,7 @@ VERBS = {
     "pause": "steer",
     "resume": "steer",
     "restart": "steer",
+    "scale": "steer",
     "stop": "steer",
     "report": "look",
     "journal": "journal",

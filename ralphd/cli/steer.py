@@ -7,6 +7,7 @@ import os
 import select
 import sys
 import time
+from typing import Any
 
 import click
 
@@ -54,6 +55,25 @@ def resume(loops: tuple[str, ...], *, as_json: bool) -> None:
 def restart(loops: tuple[str, ...], *, clean: bool, as_json: bool) -> None:
     """End the running session of loops and begin a new generation."""
     _steer("restart", loops, "restarting", as_json=as_json, clean=clean)
+
+
+@click.command()
+@click.argument("width", type=click.IntRange(min=1))
+@JSON
+def scale(width: int, *, as_json: bool) -> None:
+    """Run WIDTH loops at once from now on.
+
+    Fewer: the loops with the least to lose are held at the end of their session. More: those go on, and new ones begin.
+    """
+    for reply in here.request(here.place(), {"verb": "scale", "width": width}):
+        data = reply.get("data")
+        if isinstance(data, dict):
+            out.data(data) if as_json else out.say(_scaled(data))
+
+
+def _scaled(data: dict[str, Any]) -> str:
+    new = f"; new: {', '.join(data['new'])}" if data["new"] else ""
+    return f"{data['width']} loops at once from now on (it was {data['was']}){new}"
 
 
 @click.command()

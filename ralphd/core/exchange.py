@@ -67,6 +67,7 @@ class Assignment:
     include: tuple[Include, ...] = ()
     reset_to: str = ""  # a commit: this generation begins with a rescue and a reset to it
     secrets: tuple[str, ...] = ()  # values that never reach the digest
+    restore: tuple[str, ...] = ()  # protected paths that the next session must find as they are in ``base``
 
 
 class Want(StrEnum):

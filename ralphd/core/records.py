@@ -104,6 +104,7 @@ class TrajectoryEnded:
     calls: int
     leftovers: int  # processes that were ended after the session
     log: str
+    repeated: str = ""  # the one call and result it got over and over, as a digest; empty when there was none
 
 
 @dataclass(frozen=True, kw_only=True)
