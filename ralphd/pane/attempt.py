@@ -21,6 +21,7 @@ from ralphd.pane.stirring import Stirring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     from ralphd.agents.base import Reader
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     N = TypeVar("N", int, float)
 
 PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
+LOOK_SHARE = 0.05  # of the quiet limit: so much later than due is a hung agent noticed
+LOOK_MIN_S, LOOK_MAX_S = 0.1, 15.0  # a look takes 0.2 ms
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
@@ -109,6 +112,7 @@ class Attempt:
         tally: Tally,
         tells: bool,
         notes: Notes,
+        changed_before_s: Callable[[], float | None],
     ) -> None:
         now = time.monotonic()
         self.reading = Reading()
@@ -118,13 +122,14 @@ class Attempt:
         self._pane, self._session, self._reader = pane, session, reader
         self._log, self._errors = logs
         self._tally, self._tells, self._notes = tally, tells, notes
+        self._changed_before_s = changed_before_s
         self._started = now
         self._lines = Lines(offset=self._log.offset)
         self._tail = b""
         self._open: set[str] = set()
         self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
         self._stirring = Stirring(self._tree)
-        self._look_every_s = min(15.0, max(0.1, limits.quiet_s / 4))
+        self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, limits.quiet_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s
         self._progress_at = now + PROGRESS_S
         self._sync_at = now + SYNC_S
@@ -274,6 +279,8 @@ class Attempt:
             over = EndedBy.OPERATOR
         if over is EndedBy.ITSELF or now < self._end_again_at:
             return
+        if over is EndedBy.QUIET and self._files_change(now):
+            return
         if self.ended_by is EndedBy.ITSELF:
             self.ended_by = over
             self._pane.digest.say(_ENDING[over])
@@ -284,6 +291,14 @@ class Attempt:
         """Tell whether a note waits for this session's end, and the session can be ended softly: between two calls."""
         working = self.reading.begun and not self.reading.settled
         return bool(self._notes.waiting and working and not self._open and not self.reading.open_calls)
+
+    def _files_change(self, now: float) -> bool:
+        """Tell whether files of the worktree show life after all: who changes them may run outside of our tree."""
+        before_s = self._changed_before_s()
+        if before_s is None:
+            return False
+        self._patience.worked(now - before_s)
+        return self._patience.over(now, self.reading, open_calls=len(self._open)) is EndedBy.ITSELF
 
     def _note_call(self, event: CallEvent) -> None:
         if isinstance(event, CallOpened):

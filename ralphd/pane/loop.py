@@ -282,6 +282,7 @@ class Loop:
             tally=running.tally,
             tells=tells.tokens or tells.partial,
             notes=Notes(self._inbox, tells),
+            changed_before_s=self._ground.changed_before_s,
         )
         end = attempt.listen()
         self._pane.watch.agent = None
