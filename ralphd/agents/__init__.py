@@ -10,8 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralphd.agents.base import Adapter
 
-# Each is a module of this package.
-NAMES = ("claude", "codex", "command", "demo", "gemini", "mini", "opencode", "pi", "qwen")
+NAMES = ("claude", "codex", "command", "demo", "gemini", "mini", "opencode", "pi", "qwen")  # modules of this package
 
 
 def adapter(name: str) -> Adapter:
