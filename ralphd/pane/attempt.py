@@ -111,6 +111,7 @@ class Attempt:
         logs: tuple[RawLog, RawLog],
         tally: Tally,
         tells: bool,
+        mute: bool,
         notes: Notes,
         changed_before_s: Callable[[], float | None],
     ) -> None:
@@ -127,9 +128,10 @@ class Attempt:
         self._lines = Lines(offset=self._log.offset)
         self._tail = b""
         self._open: set[str] = set()
-        self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
+        self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now, mute=mute)
         self._stirring = Stirring(self._tree)
-        self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, limits.quiet_s * LOOK_SHARE))
+        shortest_s = min(limits.quiet_s, limits.stream_s) if mute else limits.quiet_s
+        self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, shortest_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s
         self._progress_at = now + PROGRESS_S
         self._sync_at = now + SYNC_S

@@ -260,7 +260,7 @@ class Loop:
         facts, moved = self._process(running)
         if facts.reading.result is not None:
             running.claims_done = facts.reading.result.claims_done
-        running.take_up(facts.reading, resumes=adapter(facts.cli).TELLS.resume)
+        running.take_up(facts.reading, adapter(facts.cli).TELLS)
         return dated(classify(facts), self._assignment.env, time.time()), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
@@ -281,6 +281,7 @@ class Loop:
             logs=(running.log, running.errors),
             tally=running.tally,
             tells=tells.tokens or tells.partial,
+            mute=tells.mute,
             notes=Notes(self._inbox, tells),
             changed_before_s=self._ground.changed_before_s,
         )

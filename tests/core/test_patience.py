@@ -6,7 +6,18 @@ from ralphd.core.exchange import Limits
 from ralphd.core.facts import EndedBy
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.signals import Called, Compacted, Requesting, Resulted, Retrying, Returned, Said, Streamed, Unread
+from ralphd.core.signals import (
+    Began,
+    Called,
+    Compacted,
+    Requesting,
+    Resulted,
+    Retrying,
+    Returned,
+    Said,
+    Streamed,
+    Unread,
+)
 
 LIMITS = Limits(quiet_s=900, stream_s=300, result_grace_s=20)
 
@@ -21,6 +32,10 @@ class Agent:
             self.reading.add(signal)
             self.patience.note(signal, self.now)
         return self
+
+    def mute(self, *, begun=True):
+        self.patience.mute = True
+        return self.tells(Began()) if begun else self
 
     def after(self, seconds):
         self.now += seconds
@@ -54,6 +69,27 @@ def test_a_cli_that_shows_no_pieces_of_an_answer_may_think_long_after_a_wait_of_
     agent = Agent().tells(Retrying(delay_s=5)).after(800)
     assert agent.over() is EndedBy.ITSELF
     assert agent.after(105).over() is EndedBy.QUIET
+
+
+def test_a_mute_cli_is_stalled_once_nothing_of_it_has_stirred_for_as_long_as_a_stream_may_be_silent():
+    agent = Agent().mute().after(299)
+    agent.patience.worked(agent.now)  # a piece came, which nobody saw but the processor
+    assert agent.after(299).over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.SILENT_STREAM
+
+
+@pytest.mark.parametrize(
+    "signals", [(Called(id="1", tool="fetch"),), (Retrying(delay_s=1000),), (Returned(id="1"), Resulted(ok=True))]
+)
+def test_a_mute_cli_in_a_call_or_in_a_wait_of_its_own_or_at_its_end_waits_for_no_stream(signals):
+    agent = Agent().mute().tells(*signals).after(301)
+    assert agent.over() is not EndedBy.SILENT_STREAM
+
+
+def test_a_mute_cli_that_has_not_begun_waits_for_no_stream():
+    agent = Agent().mute(begun=False).after(301)
+    assert agent.over() is EndedBy.ITSELF
+    assert agent.after(600).over() is EndedBy.QUIET
 
 
 def test_a_tool_call_is_not_a_silent_stream():
