@@ -1,7 +1,7 @@
 """Recordings of the real CLIs: each ends in the kind, tokens and compactions that a person reviewed.
 
 A folder of ``tests/corpus`` is one CLI. ``NAME.jsonl`` is what it printed, ``NAME.stderr`` is there where it tells
-something, ``NAME.expect.json`` is what both must come to.
+something, ``NAME.expect.json`` is what both must come to; ``ended_by`` there is set where the runner ends such a run.
 ``about.json`` tells what a program can't guess: ``failure_marks`` stand in each event that reports a failure,
 ``words`` are the paths of an event where a model, a tool or a file can put words (``*`` is each item of a list),
 ``plain_failures`` are recordings that fail in plain text, ``big`` is one with a tool call that ended well, and
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from support.readings import reading
 
 from ralphd.core.classify import classify
-from ralphd.core.facts import Facts
+from ralphd.core.facts import EndedBy, Facts
 from ralphd.core.outcomes import Kind
 
 CORPUS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "corpus")
@@ -90,6 +90,7 @@ def facts(name: str, data: bytes, expected: dict[str, object]) -> Facts:
         cli=cli,
         exit_code=expected["exit"],
         signal=expected["signal"],
+        ended_by=EndedBy(expected.get("ended_by", "")),
         reading=reading(cli, data),
         stderr_tail=content(f"{name}.stderr").decode()[-8192:],
         log=f"{name}.jsonl",
