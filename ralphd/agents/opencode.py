@@ -30,9 +30,14 @@ guarded_lines = ""
 
 GUARD_HEAD_START_S = 30  # so that the guard, which explains itself, ends a call before the CLI does
 PLUGIN = "opencode/ralphd.js"  # below Turn.home
+# opencode waits for its npm install before it loads a plugin, even one that needs nothing: 71 s at every start where
+# npm can't be reached, which these make one try. The plugin takes them back, so that no call of the agent has them.
+NPM_PATIENCE = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "10000"}
 # Written through process.stdout, as opencode's own events are, so that lines never mix.
 PLUGIN_TEXT = """\
 // Tells ralphd what `opencode run --format json` leaves out. Laid here anew at every start.
+const patience = PATIENCE
+for (const name in patience) if (process.env[name] === patience[name]) delete process.env[name]
 const seen = new Set()
 let piece = 0
 const tell = (event, more) => process.stdout.write(JSON.stringify({ type: "ralphd", event, ...more }) + "\\n")
@@ -76,14 +81,14 @@ export const ralphd = async () => ({
     } catch {} // a newer opencode's events are no reason to disturb it
   },
 })
-"""
+""".replace("PATIENCE", json.dumps(NPM_PATIENCE))
 
 
 def launch(assignment: Assignment, turn: Turn) -> Launch:
     """Return the command line, the environment and the plugin, but for TMPDIR and the RALPHD_* variables."""
     return Launch(
         argv=(assignment.program, *_options(assignment, turn), *assignment.args),
-        env={**_defaults(turn), **assignment.env, **_musts(assignment, turn)},
+        env={**_defaults(assignment, turn), **assignment.env, **_musts(assignment, turn)},
         files=(File(path=PLUGIN, text=PLUGIN_TEXT),) if turn.home else (),
     )
 
@@ -106,11 +111,13 @@ def _options(assignment: Assignment, turn: Turn) -> tuple[str, ...]:
     )
 
 
-def _defaults(turn: Turn) -> dict[str, str]:
+def _defaults(assignment: Assignment, turn: Turn) -> dict[str, str]:
     """Return what the person's own ``agent.env`` may change."""
-    plugin = [f"file://{turn.home}/{PLUGIN}"] if turn.home else []
-    config = {"snapshot": False, "plugin": plugin}
-    return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+    told = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    if not turn.home or "OPENCODE_CONFIG_CONTENT" in assignment.env:
+        return told
+    config = {"snapshot": False, "plugin": [f"file://{turn.home}/{PLUGIN}"]}
+    return {**told, **NPM_PATIENCE, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
 
 
 def _musts(assignment: Assignment, turn: Turn) -> dict[str, str]:

@@ -106,6 +106,17 @@ def stalled(facts: Facts) -> Outcome | None:
     return _ended(facts, Kind.STALLED, "a request streamed nothing")
 
 
+def asked_anew(facts: Facts) -> Outcome | None:
+    """Blame what the CLI was waiting for when a person wanted no more waiting."""
+    if facts.ended_by is not EndedBy.ASKED_ANEW:
+        return None
+    from ralphd.core.ownretries import retry_kind  # noqa: PLC0415  # a rare wish
+
+    retrying = facts.reading.retrying
+    kind = Kind.CONNECTION if retrying is None else retry_kind(retrying)
+    return _ended(facts, kind, "the CLI waited by itself, and a person wants inference asked now", asked_anew=True)
+
+
 def interrupted(facts: Facts) -> Outcome | None:
     """Recognize Ctrl-C from elsewhere: Claude Code exits 0 after it and calls its own last result aborted."""
     result = facts.reading.result
@@ -223,6 +234,7 @@ RULES: tuple[Rule, ...] = (
     waiting_for_input,
     hung,
     stalled,
+    asked_anew,
     interrupted,
     signalled,
     config_error,
