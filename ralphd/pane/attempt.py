@@ -70,6 +70,7 @@ class Pane:
 class Tally:
     """What a trajectory adds up over its attempts."""
 
+    model: str = ""  # that the CLI was told to use; it may name another
     usage: Usage = field(default_factory=Usage)
     compactions: int = 0
     calls: int = 0
@@ -78,7 +79,9 @@ class Tally:
     own_retries: OwnRetries = field(default_factory=OwnRetries)
 
     def with_usage_of(self, reading: Reading) -> Usage:
+        told = reading.tokens_in is not None or reading.tokens_out is not None
         return Usage(
+            model=(reading.model[:200] or self.model) if told else self.usage.model,
             tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
             tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
             cache_read=_sum(self.usage.cache_read, reading.cache_read),
