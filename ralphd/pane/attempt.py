@@ -20,10 +20,12 @@ from ralphd.pane.stirring import Stirring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     from ralphd.agents.base import Reader
     from ralphd.core.exchange import Limits
+    from ralphd.core.signals import Retrying, Signal
     from ralphd.pane.calls import CallEvent, CallWatch
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
+ERROR_LINE_BYTES = 64 << 10  # what a CLI says on stderr of a wait quotes the server, with a page of HTML at worst
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
@@ -120,6 +123,8 @@ class Attempt:
         self._tally, self._tells = tally, tells
         self._started = now
         self._lines = Lines(offset=self._log.offset)
+        self._error_lines = Lines(limit_bytes=ERROR_LINE_BYTES)
+        self._overhear: Callable[[bytes], tuple[Retrying, ...]] | None = getattr(reader, "read_error", None)
         self._tail = b""
         self._open: set[str] = set()
         self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
@@ -182,8 +187,11 @@ class Attempt:
             self._read(start, end, line)
 
     def _read(self, start: int, end: int, line: bytes) -> None:
+        self._note(self._reader.read(line, start, end))
+
+    def _note(self, signals: tuple[Signal, ...]) -> None:
         now = time.monotonic()
-        for told in self._reader.read(line, start, end):
+        for told in signals:
             self.reading.add(told)
             self._patience.note(told, now)
             self._tally.own_retries.note(told, now)
@@ -203,6 +211,9 @@ class Attempt:
         self._tail = (self._tail + data)[-TAIL_BYTES:]
         for line in data[-TAIL_BYTES:].splitlines():
             self._pane.digest.show_error(line)
+        if self._overhear is not None:
+            for _, _, line in self._error_lines.feed(data):
+                self._note(self._overhear(line))
 
     def _drain(self) -> None:
         """Read what the pipes hold at this moment, and no more: a child that kept them may write for ever."""
