@@ -19,6 +19,7 @@ class EndedBy(StrEnum):
     COMPACTIONS = "compactions"  # the one hard stop
     ASKED_ANEW = "asked_anew"  # a person wants inference asked now, and the CLI waited by itself
     OPERATOR = "operator"  # pause, stop or restart ``now``
+    NOTE = "note"  # so that it can be taken up again with a note that must not wait
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,6 +149,14 @@ class Repaired:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NotesGiven:
+    """The agent was given notes, named by their files. ``how``: in the ``prompt``, ``live``, or by a ``resume``."""
+
+    names: tuple[str, ...]
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunnerStopped:
     """The runner left on purpose; everything it started has ended."""
 
@@ -169,5 +177,6 @@ RunnerBody = (
     | Held
     | Resumed
     | Repaired
+    | NotesGiven
     | RunnerStopped
 )
