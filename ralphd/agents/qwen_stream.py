@@ -42,6 +42,7 @@ class Stream:
     """Reads one process. Holds what one line alone doesn't tell."""
 
     _piece: str | None = None  # the last piece of text of the message that is coming, if pieces come
+    _piece_of: str = ""  # that message's id
     _trouble: Failed | None = None  # what the newest message told of
 
     def read(self, line: bytes, start: int, end: int) -> tuple[Signal, ...]:
@@ -72,7 +73,7 @@ class Stream:
             return ()
         piece = record(event.get("event"))
         if piece.get("type") == "message_start":
-            self._piece = None
+            self._piece, self._piece_of = None, text(record(piece.get("message")).get("id"))
         if piece.get("type") == "content_block_delta":
             self._piece = text(record(piece.get("delta")).get("text"))
         return ()
@@ -82,7 +83,9 @@ class Stream:
             return ()  # a sub-agent's: this run reads of it as a tool result
         message = record(event.get("message"))
         usage = record(message.get("usage"))
-        words, piece = _text(message.get("content")), self._piece
+        if not message:
+            return ()
+        words, piece = _text(message.get("content")), self._piece if self._piece_of == message.get("id") else None
         self._piece = self._trouble = None
         if "total_tokens" not in usage and not whole(usage.get("output_tokens")):
             self._trouble = _own_words(words, piece, span)

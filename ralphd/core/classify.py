@@ -28,7 +28,7 @@ FIRST_OWN_CODE = 124  # from here on an exit code tells of a time-out, a shell's
 CATCHES_SIGNALS = ("claude", "pi")  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
 CODES_OF_HTTP = ("gemini",)  # CLIs that exit with the HTTP status of the failure, of which 8 bits are left
 HTTP_BASE = 256
-ENDS_WITH_RESULT = ("claude", "gemini", "qwen")  # CLIs that tell a result last, whatever it is
+ENDS_WITH_RESULT = ("claude", "codex", "gemini", "mini", "opencode", "pi", "qwen")  # CLIs that tell a result last
 OWN_WORDS_APART = ("gemini", "qwen")  # CLIs whose adapter separates what they say of a failure from what the model says
 ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs
 NO_SESSION = "No conversation found with session ID"  # it can't be taken up again: begin a fresh one
@@ -68,6 +68,8 @@ def compaction_limit(facts: Facts) -> Outcome | None:
 
 
 def stopped(facts: Facts) -> Outcome | None:
+    if facts.ended_by is EndedBy.NOTE:
+        return _ended(facts, Kind.STOPPED, "ended to be taken up again with a note", for_a_note=True)
     if facts.ended_by is not EndedBy.OPERATOR:
         return None
     return _ended(facts, Kind.STOPPED, "ended by the operator")
@@ -104,6 +106,17 @@ def stalled(facts: Facts) -> Outcome | None:
     if facts.ended_by is not EndedBy.SILENT_STREAM:
         return None
     return _ended(facts, Kind.STALLED, "a request streamed nothing")
+
+
+def asked_anew(facts: Facts) -> Outcome | None:
+    """Blame what the CLI was waiting for when a person wanted no more waiting."""
+    if facts.ended_by is not EndedBy.ASKED_ANEW:
+        return None
+    from ralphd.core.ownretries import retry_kind  # noqa: PLC0415  # a rare wish
+
+    retrying = facts.reading.retrying
+    kind = Kind.CONNECTION if retrying is None else retry_kind(retrying)
+    return _ended(facts, kind, "the CLI waited by itself, and a person wants inference asked now", asked_anew=True)
 
 
 def interrupted(facts: Facts) -> Outcome | None:
@@ -223,6 +236,7 @@ RULES: tuple[Rule, ...] = (
     waiting_for_input,
     hung,
     stalled,
+    asked_anew,
     interrupted,
     signalled,
     config_error,

@@ -17,7 +17,9 @@ class EndedBy(StrEnum):
     SILENT_STREAM = "silent_stream"  # a request streamed nothing for too long
     ENDLESS = "endless"  # it asked in vain again and again, without a pause
     COMPACTIONS = "compactions"  # the one hard stop
+    ASKED_ANEW = "asked_anew"  # a person wants inference asked now, and the CLI waited by itself
     OPERATOR = "operator"  # pause, stop or restart ``now``
+    NOTE = "note"  # so that it can be taken up again with a note that must not wait
 
 
 @dataclass(frozen=True, kw_only=True)

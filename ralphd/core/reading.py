@@ -48,6 +48,7 @@ class Reading:
     running: dict[str, str] = field(default_factory=dict)  # id -> tool, of the calls that have not returned
     said: int = 0
     retries: int = 0
+    retrying: Retrying | None = None  # the newest wait of the CLI's own
     result: Resulted | None = None
     settled: bool = False
     failed: Failed | None = None
@@ -74,6 +75,7 @@ class Reading:
                 self.compactions += 1
             case Retrying():
                 self.retries += signal.attempt > 0
+                self.retrying = signal if signal.attempt > 0 else self.retrying
             case Failed():
                 self._fail(signal)
             case Resulted():
