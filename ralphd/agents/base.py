@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ralphd.core.exchange import Assignment
-    from ralphd.core.signals import Signal
+    from ralphd.core.signals import Retrying, Signal
 
     class Reader(Protocol):
         """Turns the lines of one process's stdout into signals. One reader a process."""
 
         def read(self, line: bytes, start: int, end: int) -> tuple[Signal, ...]:
             """Never raises, whatever ``line`` holds; ``start`` and ``end`` are its byte range in the log."""
+
+    class Overhearing(Reader, Protocol):
+        """A reader whose CLI tells of its own waits on stderr. Of that nothing else counts: it is anybody's words."""
+
+        def read_error(self, line: bytes) -> tuple[Retrying, ...]:
+            """Never raises. The lines of stderr come when they are complete."""
 
     class Adapter(Protocol):
         """A module of this package: HOW to speak to one CLI. Pure: it starts nothing and opens nothing."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ralphd.agents.base import Reader
     from ralphd.core.exchange import Limits
+    from ralphd.core.signals import Retrying, Signal
     from ralphd.pane.calls import CallEvent, CallWatch
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
@@ -44,6 +45,7 @@ LOOK_SHARE = 0.05  # of the quiet limit: so much later than due is a hung agent 
 LOOK_MIN_S, LOOK_MAX_S = 0.1, 15.0  # a look takes 0.2 ms
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
+ERROR_LINE_BYTES = 64 << 10  # what a CLI says on stderr of a wait quotes the server, with a page of HTML at worst
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
@@ -75,6 +77,7 @@ class Pane:
 class Tally:
     """What a trajectory adds up over its attempts."""
 
+    model: str = ""  # that the CLI was told to use; it may name another
     usage: Usage = field(default_factory=Usage)
     compactions: int = 0
     calls: int = 0
@@ -83,7 +86,9 @@ class Tally:
     own_retries: OwnRetries = field(default_factory=OwnRetries)
 
     def with_usage_of(self, reading: Reading) -> Usage:
+        told = reading.tokens_in is not None or reading.tokens_out is not None
         return Usage(
+            model=(reading.model[:200] or self.model) if told else self.usage.model,
             tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
             tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
             cache_read=_sum(self.usage.cache_read, reading.cache_read),
@@ -125,6 +130,8 @@ class Attempt:
         self._changed_before_s = changed_before_s
         self._started = now
         self._lines = Lines(offset=self._log.offset)
+        self._error_lines = Lines(limit_bytes=ERROR_LINE_BYTES)
+        self._overhear: Callable[[bytes], tuple[Retrying, ...]] | None = getattr(reader, "read_error", None)
         self._tail = b""
         self._open: set[str] = set()
         self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
@@ -187,8 +194,11 @@ class Attempt:
             self._read(start, end, line)
 
     def _read(self, start: int, end: int, line: bytes) -> None:
+        self._note(self._reader.read(line, start, end))
+
+    def _note(self, signals: tuple[Signal, ...]) -> None:
         now = time.monotonic()
-        for told in self._reader.read(line, start, end):
+        for told in signals:
             self.reading.add(told)
             self._patience.note(told, now)
             self._tally.own_retries.note(told, now)
@@ -210,6 +220,9 @@ class Attempt:
         self._tail = (self._tail + data)[-TAIL_BYTES:]
         for line in data[-TAIL_BYTES:].splitlines():
             self._pane.digest.show_error(line)
+        if self._overhear is not None:
+            for _, _, line in self._error_lines.feed(data):
+                self._note(self._overhear(line))
 
     def _drain(self) -> None:
         """Read what the pipes hold at this moment, and no more: a child that kept them may write for ever."""

@@ -180,7 +180,12 @@ class Loop:
         """Run a fresh context to its end, over as many attempts as inference needs. Return how to go on."""
         self._number += 1
         running = self._running = Trajectory(
-            self._folder, self._assignment.generation, self._number, head=head, prompt=composed.text
+            self._folder,
+            self._assignment.generation,
+            self._number,
+            head=head,
+            prompt=composed.text,
+            model=self._assignment.model,
         )
         recorder = self._pane.recorder
         recorder.trajectory, recorder.nonce = self._number, os.urandom(16).hex()
