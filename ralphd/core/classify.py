@@ -24,6 +24,7 @@ MESSAGE_CHARS = 500
 SIGNAL_BASE = 128  # a program that catches a signal exits with this much more
 FIRST_OWN_CODE = 124  # from here on an exit code tells of a time-out, a shell's trouble or a signal, not of inference
 CATCHES_SIGNALS = ("claude",)  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
+DIALOG_LINES = 8  # a question, its choices, and how to choose
 ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs
 NO_SESSION = "No conversation found with session ID"  # it can't be taken up again: begin a fresh one
 NEVER_STARTED = re.compile(
@@ -85,6 +86,29 @@ def waiting_for_input(facts: Facts) -> Outcome | None:
         return None
     question = facts.reading.asked[:MESSAGE_CHARS]
     return _ended(facts, Kind.WAITING_FOR_INPUT, f"asked: {question}", question=question)
+
+
+def came_to_rest_asking(facts: Facts) -> Outcome | None:
+    """Recognize a dialog where an idle program fell silent: it isn't hung, it waits for a person."""
+    return _dialog(facts) if facts.ended_by is EndedBy.QUIET and not facts.reading.running else None
+
+
+def gave_up_asking(facts: Facts) -> Outcome | None:
+    """Recognize a dialog that nobody could answer: the program did nothing else, and left with an error."""
+    code = facts.exit_code
+    return _dialog(facts) if code and code < FIRST_OWN_CODE and _idle(facts) else None
+
+
+def _dialog(facts: Facts) -> Outcome | None:
+    if facts.reading.settled:
+        return None
+    from ralphd.core.dialogs import question_in  # noqa: PLC0415  # most sessions ask nobody
+
+    for line, evidence in _last_words(facts, DIALOG_LINES)[::-1]:
+        if question := question_in((line,)):
+            detail: dict[str, object] = {"question": question, "message": f"it asks: {question}"}
+            return Outcome(kind=Kind.WAITING_FOR_INPUT, detail=detail, evidence=(*_exit(facts), evidence))
+    return None
 
 
 def hung(facts: Facts) -> Outcome | None:
@@ -217,6 +241,7 @@ RULES: tuple[Rule, ...] = (
     hung_after_failure,
     hung_after_result,
     waiting_for_input,
+    came_to_rest_asking,
     hung,
     stalled,
     asked_anew,
@@ -225,6 +250,7 @@ RULES: tuple[Rule, ...] = (
     config_error,
     failure,
     last_words,
+    gave_up_asking,
     exited,
     noop,
     next_,
@@ -281,11 +307,11 @@ def _idle(facts: Facts) -> bool:
     return not facts.head_moved and facts.files_changed is not True and facts.reading.calls == 0
 
 
-def _last_words(facts: Facts) -> list[tuple[str, Evidence]]:
+def _last_words(facts: Facts, count: int = ANY_LAST_WORDS) -> list[tuple[str, Evidence]]:
     """Return the last lines that are the CLI's own, newest first, with where they stand."""
-    lines = [line.strip() for line in facts.stderr_tail.splitlines() if line.strip()][-ANY_LAST_WORDS:]
+    lines = [line.strip() for line in facts.stderr_tail.splitlines() if line.strip()][-count:]
     words = [(line, Evidence(what=line[:MESSAGE_CHARS], file=facts.stderr_file)) for line in reversed(lines)]
-    printed: list[Unread | Resulted] = [*reversed(facts.reading.plain[-ANY_LAST_WORDS:])]
+    printed: list[Unread | Resulted] = [*reversed(facts.reading.plain[-count:])]
     if facts.reading.result is not None:
         printed.append(facts.reading.result)
     told = [(signal.text.strip(), signal) for signal in printed]

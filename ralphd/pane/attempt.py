@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from ralphd.agents.base import Reader
+    from ralphd.agents.base import Reader, Tells
     from ralphd.core.exchange import Limits
     from ralphd.pane.calls import CallEvent, CallWatch
     from ralphd.pane.digest import Digest
@@ -42,6 +42,9 @@ TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
+ASKS_AFTER_S = 30.0  # of silence: who shows a dialog says nothing more, and a person should not wait long to know
+ASKED_CHARS = 300
+ERROR_LINES = 8
 TOOL_KINDS = {
     "time": Kind.TOOL_TIMEOUT,
     "memory": Kind.TOOL_MEMORY,
@@ -105,7 +108,7 @@ class Attempt:
         limits: Limits,
         logs: tuple[RawLog, RawLog],
         tally: Tally,
-        tells: bool,
+        tells: Tells,
     ) -> None:
         now = time.monotonic()
         self.reading = Reading()
@@ -119,7 +122,13 @@ class Attempt:
         self._lines = Lines(offset=self._log.offset)
         self._tail = b""
         self._open: set[str] = set()
-        self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
+        self._patience = Patience(
+            limits=limits,
+            compactions=tally.compactions,
+            last_byte=now,
+            last_work=now,
+            turns=tells.tokens and not tells.partial,
+        )
         self._stirring = Stirring(self._tree)
         self._look_every_s = min(15.0, max(0.1, limits.quiet_s / 4))
         self._look_at = now + self._look_every_s
@@ -127,6 +136,7 @@ class Attempt:
         self._sync_at = now + SYNC_S
         self._end_again_at = 0.0
         self._told: Progressed | None = None
+        self._asked = (-1.0, "")  # when it fell silent, and the dialog it shows since then
 
     def listen(self) -> Exit:
         """Return how the process ended; its output is read, its leftovers are gone, its pipes closed."""
@@ -233,7 +243,8 @@ class Attempt:
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
             pane.wishes.read()  # a bell that an agent removed can't ring
-            pane.gate.still_tries(tells=self._tells)
+            waits = self._tally.own_retries.waiting is not None
+            pane.gate.still_tries(tells=self._tells.tokens or self._tells.partial, waits=waits)
             self._tell_progress(now)
         if self._session.pid in pane.ears.exits:
             return
@@ -290,11 +301,32 @@ class Attempt:
             calls=self._tally.calls + max(self.calls, self.reading.calls),
             quiet_for_s=0.0,
             client_waits=self._tally.own_retries.waits_for,
+            asks=self._asks(now),
         )
         if told != self._told:
             self._told = told
             quiet_for_s = round(now - self._patience.last_byte, 1)
             self._pane.recorder.append(replace(told, quiet_for_s=quiet_for_s), at=time.time())
+
+    def _asks(self, now: float) -> str:
+        """Return the dialog that the agent shows, if that is where it fell silent."""
+        said_at = self._patience.last_byte
+        if self.reading.asked or self._open or self.reading.running or self.reading.settled:
+            return self.reading.asked[:ASKED_CHARS]
+        if now - said_at < min(ASKS_AFTER_S, self._look_every_s * 2):
+            return ""
+        if self._asked[0] != said_at:
+            self._asked = (said_at, self._question())
+        return self._asked[1]
+
+    def _question(self) -> str:
+        from ralphd.core.dialogs import question_in  # noqa: PLC0415  # most agents ask nobody
+
+        pending = self._lines.begun(TAIL_BYTES).decode("utf-8", "replace")
+        return question_in((*(line.text for line in self.reading.plain), pending, *self._error_lines()))
+
+    def _error_lines(self) -> list[str]:
+        return self._tail.decode("utf-8", "replace").splitlines()[-ERROR_LINES:]
 
     # Ending.
 
