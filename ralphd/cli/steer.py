@@ -7,6 +7,7 @@ import os
 import select
 import sys
 import time
+from typing import Any
 
 import click
 
@@ -52,6 +53,22 @@ def resume(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("loop")
+@click.argument("note", required=False, default="")
+@JSON
+def repair(loop: str, note: str, *, as_json: bool) -> None:
+    """Give a loop a note of yours without a restart.
+
+    Without a NOTE it is the advice to stop and look where it stands.
+
+    The running session reads it where its CLI can be told something or takes its session up again; else the next does.
+    A NOTE of "-" is read from standard input.
+    """
+    text = sys.stdin.read() if note == "-" and sys.stdin is not None else note
+    _steer("repair", (loop,), "a note is left for", as_json=as_json, note=text)
+
+
+@click.command()
 @click.argument("loops", nargs=-1, required=True)
 @click.option(
     "--clean", is_flag=True, help="Begin again from the last verified commit; what was there is parked in a ref."
@@ -60,6 +77,25 @@ def resume(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
 def restart(loops: tuple[str, ...], *, clean: bool, as_json: bool) -> None:
     """End the running session of loops and begin a new generation."""
     _steer("restart", loops, "restarting", as_json=as_json, clean=clean)
+
+
+@click.command()
+@click.argument("width", type=click.IntRange(min=1))
+@JSON
+def scale(width: int, *, as_json: bool) -> None:
+    """Run WIDTH loops at once from now on.
+
+    Fewer: the loops with the least to lose are held at the end of their session. More: those go on, and new ones begin.
+    """
+    for reply in here.request(here.place(), {"verb": "scale", "width": width}):
+        data = reply.get("data")
+        if isinstance(data, dict):
+            out.data(data) if as_json else out.say(_scaled(data))
+
+
+def _scaled(data: dict[str, Any]) -> str:
+    new = f"; new: {', '.join(data['new'])}" if data["new"] else ""
+    return f"{data['width']} loops at once from now on (it was {data['was']}){new}"
 
 
 @click.command()

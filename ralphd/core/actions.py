@@ -57,11 +57,15 @@ class Verify:
 
 @dataclass(frozen=True, kw_only=True)
 class Tell:
-    """Put a note from a fixed template into the loop's next prompt. ``slots`` fill the template."""
+    """Put a note from a fixed template into the loop's next prompt. ``slots`` fill the template.
+
+    ``now``: into the session that runs, if its CLI takes input then or can be taken up again.
+    """
 
     loop: str
     template: str
     slots: dict[str, str]
+    now: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +93,63 @@ class Notify:
     body: str
 
 
-Action = SpawnRunner | Notify | Pause | Resume | StopLoop | RestartLoop | Verify | Tell | ReturnBranch | EndNight
+@dataclass(frozen=True, kw_only=True)
+class Park:
+    """Hold a loop back for a while, from its session's end on; ``now`` when the machine itself is in danger.
+
+    ``because`` says to whom it belongs to let it go on: ``trouble``, ``width`` or ``shared cause``.
+    """
+
+    loop: str
+    because: str
+    now: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unpark:
+    """Let a loop that was held back go on."""
+
+    loop: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore:
+    """Put protected files (``paths``), which ``commit`` changed, back as they were, before the loop's next session."""
+
+    loop: str
+    paths: tuple[str, ...]
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Run ``width`` loops at once. Loops that are too many are held back, some that are held back go on."""
+
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeDisk:
+    """Remove what ralphd itself can make again or needs no more. Never anybody's work."""
+
+
+Action = (
+    SpawnRunner
+    | Pause
+    | Resume
+    | StopLoop
+    | RestartLoop
+    | Verify
+    | Tell
+    | ReturnBranch
+    | EndNight
+    | Park
+    | Unpark
+    | Restore
+    | Scale
+    | FreeDisk
+    | Notify
+)
 
 
 def key(action: Action) -> str:
@@ -97,8 +157,8 @@ def key(action: Action) -> str:
     match action:
         case Verify(candidate=candidate):
             return f"Verify {candidate.task} {candidate.commit}"
-        case EndNight():
-            return "EndNight"
+        case EndNight() | Scale() | FreeDisk():
+            return type(action).__name__
         case Notify(key=name):
             return f"Notify {name}"
         case Tell(loop=loop, template=template, slots=slots):
@@ -109,8 +169,12 @@ def key(action: Action) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """An action with who wants it and why: ``by`` is ``policy``, ``operator`` or ``runner``."""
+    """An action with who wants it and why: ``by`` is ``policy``, ``model``, ``operator`` or ``runner``.
+
+    ``cause`` names the trouble that it shall cure, if any (core/policy/troubles.py).
+    """
 
     action: Action
     why: str
     by: str = "policy"
+    cause: str = ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ralphd.core import actions, codec, records
 from ralphd.core.model import Loop, Task, Verdict
-from ralphd.core.outcomes import Outcome
+from ralphd.core.outcomes import Kind, Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,16 @@ class LoopAdded:
 
 @dataclass(frozen=True, kw_only=True)
 class ActionIntended:
-    """Written before the effect. ``type`` is the action's class name, ``args`` its fields."""
+    """Written before the effect. ``type`` is the action's class name, ``args`` its fields.
+
+    ``cause`` names the trouble that it shall cure, empty when there is none.
+    """
 
     type: str
     args: dict[str, object]
     why: str
     by: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +89,29 @@ class OutcomeNoted:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Consulted:
+    """A model was asked about the loop's trouble. ``taken``: its choice is intended, in the same commit.
+
+    ``choice`` is what it chose of ``offered``, or tried to; ``evidence`` the entries it named, ``why`` its words.
+    Not taken: ``refused`` is the outcome (supervisor.*) and ``reason`` says it in words. Tokens None: not told.
+    """
+
+    model: str
+    trouble: str
+    prompt_sha256: str
+    offered: tuple[str, ...]
+    choice: str
+    evidence: tuple[int, ...]
+    why: str
+    taken: bool
+    refused: str = ""
+    reason: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class NightEnded:
     """The night is over. ``why``: stopped, time, goal."""
 
@@ -100,6 +127,7 @@ DaemonBody = (
     | VerdictGiven
     | ClaimSettled
     | OutcomeNoted
+    | Consulted
     | NightEnded
 )
 Body = records.RunnerBody | DaemonBody
@@ -129,6 +157,8 @@ class Entry:
 def outcome_of(body: Body) -> Outcome | None:
     """Return the outcome that an entry counts for, if any. A settled claim replaces its trajectory's, it adds none."""
     match body:
+        case records.Repaired(outcome=outcome) if outcome.kind is Kind.TAMPERED:
+            return None  # it was counted with the verdict that it mends
         case (
             records.ToolEnded(outcome=outcome)
             | records.AttemptEnded(outcome=outcome)

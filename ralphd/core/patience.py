@@ -23,7 +23,7 @@ class Patience:
 
     limits: Limits
     last_byte: float
-    last_work: float  # the tree used processor time or did I/O
+    last_work: float  # the tree used processor time, did I/O, or a file of its worktree changed
     last_event: float = 0.0  # something the adapter understood: noise on a pipe doesn't prolong a finished run
     compactions: int = 0  # of earlier attempts of the same trajectory
     asked_at: float | None = None  # a request to the model is under way, and this is its newest sign of life
@@ -33,8 +33,9 @@ class Patience:
     def heard(self, now: float) -> None:
         self.last_byte = self.last_work = now
 
-    def worked(self, now: float) -> None:
-        self.last_work = now
+    def worked(self, at: float) -> None:
+        """Note a sign of life; one that is older than the last changes nothing."""
+        self.last_work = max(self.last_work, at)
 
     def note(self, signal: Signal, now: float) -> None:
         """Take one signal of the stream."""
@@ -44,7 +45,8 @@ class Patience:
             case Requesting() | Streamed():
                 self.asked_at = now
             case Retrying(delay_s=delay_s):
-                self.asked_at = now
+                if self.asked_at is not None:  # else nothing would show that the next answer streams
+                    self.asked_at = now
                 self.excused_until = now + max(0.0, delay_s)
             case Said() | Called() | Returned() | Resulted():
                 self.asked_at = None
@@ -63,6 +65,8 @@ class Patience:
         """Tell why the process must be ended now; ``EndedBy.ITSELF`` while there is no reason."""
         if self.compactions + reading.compactions >= self.limits.compactions:
             return EndedBy.COMPACTIONS
+        if reading.failed is not None and reading.failed.endless:
+            return EndedBy.ENDLESS
         if open_calls:
             return EndedBy.ITSELF  # a tool call has limits of its own
         if reading.settled:

@@ -114,6 +114,7 @@ class TrajectoryEnded:
     calls: int
     leftovers: int  # processes that were ended after the session
     log: str
+    repeated: str = ""  # the one call and result it got over and over, as a digest; empty when there was none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +148,14 @@ class Repaired:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NotesGiven:
+    """The agent was given notes, named by their files. ``how``: in the ``prompt``, ``live``, or by a ``resume``."""
+
+    names: tuple[str, ...]
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunnerStopped:
     """The runner left on purpose; everything it started has ended."""
 
@@ -167,5 +176,6 @@ RunnerBody = (
     | Held
     | Resumed
     | Repaired
+    | NotesGiven
     | RunnerStopped
 )

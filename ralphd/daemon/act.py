@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ralphd.core import actions
 from ralphd.core.actions import Action
 from ralphd.core.events import OutcomeNoted
-from ralphd.core.exchange import Order, Want
+from ralphd.core.exchange import Order, Want, note_name
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.failpoints import hit
@@ -44,6 +44,8 @@ class Doer:
                     self.slow.submit(self._return_branch, state, intent, action)
                 case actions.Notify():
                     self.aside.submit(self._notify, intent, action)
+                case actions.Scale() | actions.FreeDisk():
+                    self.slow.submit(self._keep_house, intent, action)
                 case actions.Verify(candidate=candidate):
                     self.queue.add(state, intent, candidate)
                 case _:
@@ -66,6 +68,12 @@ class Doer:
         match action:
             case actions.Pause(loop=loop, now=now):
                 self._order(state, loop, Order(serial=intent, want=Want.PAUSED, now=now))
+            case actions.Park(loop=loop, now=now):
+                self._order(
+                    state, loop, Order(serial=intent, want=Want.PAUSED, now=now, why=f"parked: {action.because}")
+                )
+            case actions.Unpark(loop=loop):
+                self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True))
             case actions.Resume(loop=loop, now=now):
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True, ask=now))
             case actions.StopLoop(loop=loop, now=now):
@@ -74,18 +82,18 @@ class Doer:
                 self._assign(state, state.loops[loop], state.restarts[intent], reset_to)
                 hit("assignment_written")
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, now=True, retry=True, why="restart"))
-            case actions.Tell(loop=loop, template=template, slots=slots):
+            case actions.Tell(loop=loop, template=template, slots=slots, now=now):
                 text = fill(self.world.template(template), slots)
-                self.world.folders.note(state.loops[loop].loop.folder, f"{intent:08d}-{template}.md", text)
+                self.world.folders.note(state.loops[loop].loop.folder, note_name(intent, template, now=now), text)
                 hit("note_written")
-            case (
-                actions.EndNight()
-                | actions.SpawnRunner()
-                | actions.Verify()
-                | actions.ReturnBranch()
-                | actions.Notify()
-            ):
+            case actions.Restore(loop=loop, paths=paths):
+                self._assign(state, state.loops[loop], state.loops[loop].generation, state.loops[loop].reset_to, paths)
+            case actions.EndNight():
                 pass
+            case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
+                pass  # not quick
+            case actions.Scale() | actions.FreeDisk() | actions.Notify():
+                pass  # not quick
 
     def reassign(self, state: NightState) -> None:
         """Write every loop's assignment again, after the configuration changed; a runner reads it at its next turn."""
@@ -108,9 +116,11 @@ class Doer:
             if self.world.folders.alive(state.loops[loop].loop.folder):
                 raise
 
-    def _assign(self, state: NightState, loop: LoopState, generation: int, reset_to: str) -> None:
+    def _assign(
+        self, state: NightState, loop: LoopState, generation: int, reset_to: str, restore: tuple[str, ...] = ()
+    ) -> None:
         assignment, preamble = self.world.assignment(self.world.config, state, loop, generation, reset_to)
-        self.world.folders.assign(assignment, preamble)
+        self.world.folders.assign(replace(assignment, restore=restore or loop.restore), preamble)
 
     def _spawn(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
         """Make ready and open the windows of all of them by one call. Runs in ``slow``."""
@@ -160,6 +170,19 @@ class Doer:
         except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
             return "failed", self.world.hide(str(error) or type(error).__name__)[:500]
         return "done", ""
+
+    def _keep_house(self, intent: int, action: actions.Scale | actions.FreeDisk) -> None:
+        """Write down which loops there are, or make room. Runs in ``slow``."""
+        detail = ""
+        try:
+            if isinstance(action, actions.Scale):
+                self.world.frame()
+            else:
+                detail = f"{self.world.free_disk() >> 20} MiB freed"
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            self.world.log.warning("not done", action=type(action).__name__, why=str(error))
+            detail = str(error)[:500]
+        self.inbox.put(Settled(intent=intent, result="done", detail=detail))
 
     def _make_ready(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
         self.world.host.end_leftovers([loop.loop.nonce for _, loop in spawns if loop.started])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ralphd.core import actions, policy
+from ralphd.core import actions, events, plan, policy
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
-from ralphd.core.state import NightState
+from ralphd.core.state import QUOTED_CHARS, NightState, quoted
 from ralphd.core.status import DaemonFacts, status
 from ralphd.daemon.inbox import Asked
 from ralphd.daemon.tick import Night
@@ -34,6 +35,10 @@ class Desk:
                 asked.reply({"ok": True, "code": 0, "data": self.status()}, True)
             case "pause" | "resume" | "restart":
                 self._steer(asked, str(verb))
+            case "scale":
+                self._scale(asked)
+            case "repair":
+                self._repair(asked)
             case "stop":
                 self._stop(asked)
             case _:
@@ -62,6 +67,20 @@ class Desk:
         proposals = [_proposal(self.night.state, verb, name, asked.request) for name in names]
         self._propose(asked, proposals, actions.ASKED)
 
+    def _repair(self, asked: Asked) -> None:
+        note = str(asked.request.get("note") or "").strip()
+        if len(note) > QUOTED_CHARS:
+            words = (
+                f"a note may have {QUOTED_CHARS} characters, this one has {len(note)}; put it into a file and name it"
+            )
+            refuse(asked.reply, words, WRONG_USAGE)
+            return
+        template, slots = ("repair-operator", {"note": quoted(note)}) if note else ("repair-look", {})
+        proposals: list[Action] = [
+            actions.Tell(loop=name, template=template, slots=slots, now=True) for name in self._named(asked)
+        ]
+        self._propose(asked, proposals, actions.ASKED)
+
     def _stop(self, asked: Asked) -> None:
         now = asked.request.get("now") is True
         if asked.request.get("loops"):
@@ -76,6 +95,25 @@ class Desk:
             asked.reply({"ok": True, "progress": f"ending {alive} running loops"}, False)
         self.leavers.append(asked.reply)
 
+    def _scale(self, asked: Asked) -> None:
+        """Run so many loops at once; what is missing is added to the night first."""
+        width, state, supervisor = asked.request.get("width"), self.night.state, self.night.world.config.supervisor
+        if not isinstance(width, int) or isinstance(width, bool):
+            refuse(asked.reply, "scale takes a number of loops", WRONG_USAGE)
+            return
+        bounds = policy.Bounds(least=supervisor.width_min, most=supervisor.width_max)
+        if refusal := policy.vet(state, actions.Scale(width=width), bounds):
+            refuse(asked.reply, refusal, WRONG_USAGE)
+            return
+        there = [loop.loop for loop in state.loops.values() if loop.want is not Want.STOPPED]
+        tasks = [name for name, task in state.tasks.items() if not task.done]
+        known = [loop.loop for loop in state.loops.values()]
+        new = plan.more_loops(known, tasks, max(0, width - len(there)), lambda: secrets.token_hex(16))
+        self.night.record(self.night.entry(loop.id, events.LoopAdded(loop=loop)) for loop in new)
+        self.night.intend([Decision(action=actions.Scale(width=width), why=actions.ASKED, by="operator")])
+        data = {"width": width, "was": state.width, "new": [loop.id for loop in new]}
+        asked.reply({"ok": True, "code": 0, "data": data}, True)
+
     def _propose(self, asked: Asked, proposals: list[Action], why: str) -> None:
         refusals = [refusal for action in proposals if (refusal := policy.vet(self.night.state, action))]
         if refusals or not proposals:
@@ -86,9 +124,13 @@ class Desk:
 
     def _names(self, asked: Asked) -> list[str]:
         """Return the loops that are named, each once; all that were not stopped when none is."""
+        return self._named(asked) or [
+            name for name, loop in self.night.state.loops.items() if loop.want is not Want.STOPPED
+        ]
+
+    def _named(self, asked: Asked) -> list[str]:
         given = asked.request.get("loops")
-        names = list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
-        return names or [name for name, loop in self.night.state.loops.items() if loop.want is not Want.STOPPED]
+        return list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
 
 
 def _proposal(state: NightState, verb: str, name: str, request: dict[str, object]) -> Action:

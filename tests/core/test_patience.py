@@ -10,6 +10,7 @@ from ralphd.core.signals import (
     Began,
     Called,
     Compacted,
+    Failed,
     Requesting,
     Resulted,
     Retrying,
@@ -61,6 +62,12 @@ def test_a_cli_that_waits_by_itself_is_not_stalled():
     agent = Agent().tells(Requesting(), Retrying(delay_s=1000)).after(1299)
     assert agent.over() is EndedBy.ITSELF
     assert agent.after(1).over() is EndedBy.SILENT_STREAM
+
+
+def test_a_cli_that_shows_no_pieces_of_an_answer_may_think_long_after_a_wait_of_its_own():
+    agent = Agent().tells(Retrying(delay_s=5)).after(800)
+    assert agent.over() is EndedBy.ITSELF
+    assert agent.after(105).over() is EndedBy.QUIET
 
 
 def test_a_tool_call_is_not_a_silent_stream():
@@ -165,3 +172,10 @@ def test_the_next_look_is_never_late(turns):
         agent = Agent(turns=turns).tells(*signals)
         agent.after(agent.patience.next_look_s(agent.now, agent.reading))
         assert agent.over() is not EndedBy.ITSELF
+
+
+def test_a_cli_that_asks_in_vain_without_end_is_ended_at_once_and_one_failure_ends_nothing():
+    agent = Agent().tells(Failed(error="truncated"))
+    assert agent.over() is EndedBy.ITSELF
+    agent.tells(Failed(error="truncated", endless=True), Said(text="half an ans"))
+    assert agent.over(open_calls=1) is EndedBy.ENDLESS

@@ -134,8 +134,7 @@ tell(type="result", subtype="success", is_error=False, result="Done.", session_i
 
 def test_a_client_that_waits_by_itself_is_told_counted_and_cut_short_by_a_person_s_now(make, shared):
     loop = make("one", CLAUDE, cli="claude")
-    (told,) = [body for body in loop.wait_for("Progressed") if body["client_waits"]][:1]
-    assert told["client_waits"] == "overloaded"
+    until(lambda: any(body["client_waits"] == "overloaded" for body in loop.bodies("Progressed")), "it is told")
     assert json.loads((shared / "gates" / "acc").read_text())["gate"]["kind"] == "inference.overloaded"
     loop.order("running", retry=True, ask=True)
     (attempt,) = loop.wait_for("AttemptEnded")

@@ -74,8 +74,8 @@ def _candidate(loop: LoopState, head: Head) -> Candidate:
     )
 
 
-def conclude(state: NightState, present: Present) -> Iterator[tuple[str, events.Body]]:
-    """Return what follows from what is known without doing anything: pairs of loop id and entry body."""
+def settle(state: NightState, present: Present) -> Iterator[tuple[str, events.Body]]:
+    """Type the ends of lost runners, give known verdicts to whom they belong, and settle claims."""
     for loop in state.loops.values():
         task = state.tasks[loop.loop.task]
         seen = present.loops[loop.loop.id]

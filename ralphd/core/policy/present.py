@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ralphd.core.outcomes import Kind
+
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
@@ -34,9 +36,33 @@ class LoopNow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Strain:
+    """Something that the machine is short of. ``kind`` is the outcome it is told as; ``danger``: of losing work."""
+
+    kind: Kind
+    words: str
+    danger: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What ``[supervisor]`` allows the width to be."""
+
+    least: int = 1
+    most: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
 class Present:
-    """The moment. ``in_flight`` holds the keys of actions intended and not settled."""
+    """The moment.
+
+    ``in_flight`` holds the keys of actions intended and not settled; ``consulted`` the loops that a model is asked
+    about just now, for which the policy waits.
+    """
 
     now: float
     loops: dict[str, LoopNow]
     in_flight: frozenset[str] = field(default_factory=frozenset)
+    strains: tuple[Strain, ...] = ()
+    bounds: Bounds = field(default_factory=Bounds)
+    consulted: frozenset[str] = field(default_factory=frozenset)
