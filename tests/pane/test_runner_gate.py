@@ -113,7 +113,7 @@ def test_a_person_s_now_has_inference_asked_whatever_the_limit_said(make, shared
 # Waits by itself, as Claude Code does for an overload; the second process goes on with the same session.
 CLAUDE = f"""#!{sys.executable}
 import json, os, sys, time
-sys.stdin.read()
+sys.stdin.readline()
 def tell(**event):
     print(json.dumps(event), flush=True)
 with open(os.environ["SHARED"] + "/argv", "a") as file:
