@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from ralphd.agents.base import Reader
+    from ralphd.agents.base import Reader, Tells
     from ralphd.core.exchange import Limits
     from ralphd.core.signals import Retrying, Signal
     from ralphd.pane.calls import CallEvent, CallWatch
@@ -49,6 +49,9 @@ ERROR_LINE_BYTES = 64 << 10  # what a CLI says on stderr of a wait quotes the se
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
+ASKS_AFTER_S = 30.0  # of silence: who shows a dialog says nothing more, and a person should not wait long to know
+ASKED_CHARS = 300
+ERROR_LINES = 8
 TOOL_KINDS = {
     "time": Kind.TOOL_TIMEOUT,
     "memory": Kind.TOOL_MEMORY,
@@ -115,7 +118,7 @@ class Attempt:
         limits: Limits,
         logs: tuple[RawLog, RawLog],
         tally: Tally,
-        tells: bool,
+        tells: Tells,
         notes: Notes,
         changed_before_s: Callable[[], float | None],
     ) -> None:
@@ -134,7 +137,13 @@ class Attempt:
         self._overhear: Callable[[bytes], tuple[Retrying, ...]] | None = getattr(reader, "read_error", None)
         self._tail = b""
         self._open: set[str] = set()
-        self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
+        self._patience = Patience(
+            limits=limits,
+            compactions=tally.compactions,
+            last_byte=now,
+            last_work=now,
+            turns=tells.tokens and not tells.partial,
+        )
         self._stirring = Stirring(self._tree)
         self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, limits.quiet_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s
@@ -142,6 +151,7 @@ class Attempt:
         self._sync_at = now + SYNC_S
         self._end_again_at = 0.0
         self._told: Progressed | None = None
+        self._asked = (-1.0, "")  # when it fell silent, and the dialog it shows since then
 
     def listen(self) -> Exit:
         """Return how the process ended; its output is read, its leftovers are gone, its pipes closed."""
@@ -257,7 +267,8 @@ class Attempt:
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
             pane.wishes.read()  # a bell that an agent removed can't ring
-            pane.gate.still_tries(tells=self._tells)
+            waits = self._tally.own_retries.waiting is not None
+            pane.gate.still_tries(tells=self._tells.tokens or self._tells.partial, waits=waits)
             self._tell_progress(now)
         if self._session.pid in pane.ears.exits:
             return
@@ -336,11 +347,32 @@ class Attempt:
             calls=self._tally.calls + max(self.calls, self.reading.calls),
             quiet_for_s=0.0,
             client_waits=self._tally.own_retries.waits_for,
+            asks=self._asks(now),
         )
         if told != self._told:
             self._told = told
             quiet_for_s = round(now - self._patience.last_byte, 1)
             self._pane.recorder.append(replace(told, quiet_for_s=quiet_for_s), at=time.time())
+
+    def _asks(self, now: float) -> str:
+        """Return the dialog that the agent shows, if that is where it fell silent."""
+        said_at = self._patience.last_byte
+        if self.reading.asked or self._open or self.reading.running or self.reading.settled:
+            return self.reading.asked[:ASKED_CHARS]
+        if now - said_at < min(ASKS_AFTER_S, self._look_every_s * 2):
+            return ""
+        if self._asked[0] != said_at:
+            self._asked = (said_at, self._question())
+        return self._asked[1]
+
+    def _question(self) -> str:
+        from ralphd.core.dialogs import question_in  # noqa: PLC0415  # most agents ask nobody
+
+        pending = self._lines.begun(TAIL_BYTES).decode("utf-8", "replace")
+        return question_in((*(line.text for line in self.reading.plain), pending, *self._error_lines()))
+
+    def _error_lines(self) -> list[str]:
+        return self._tail.decode("utf-8", "replace").splitlines()[-ERROR_LINES:]
 
     # Ending.
 

@@ -113,7 +113,8 @@ class Loop:
             return
         outcome, wait_s = self._trajectory(composed, head)
         if outcome.response in pacing.HELD_RESPONSES:
-            self._hold(outcome.kind.value, str(outcome.detail.get("message", "") or outcome.kind.value))
+            why = outcome.detail.get("message") or outcome.detail.get("question") or outcome.kind.value
+            self._hold(outcome.kind.value, str(why))
         self._pane.wishes.cut = False
         self._rest(wait_s, outcome.kind.value)
 
@@ -277,7 +278,6 @@ class Loop:
         except StartFailed as error:
             self._pane.recorder.sync()
             return Facts(cli=cli, exit_code=None, start_error=str(error), reading=Reading()), False
-        tells = adapter(cli).TELLS
         attempt = Attempt(
             self._pane,
             session,
@@ -285,8 +285,8 @@ class Loop:
             limits=self._assignment.limits,
             logs=(running.log, running.errors),
             tally=running.tally,
-            tells=tells.tokens or tells.partial,
-            notes=Notes(self._inbox, tells),
+            tells=adapter(cli).TELLS,
+            notes=Notes(self._inbox, adapter(cli).TELLS),
             changed_before_s=self._ground.changed_before_s,
         )
         end = attempt.listen()
