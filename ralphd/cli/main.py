@@ -27,6 +27,7 @@ VERBS = {
     "scale": "steer",
     "stop": "steer",
     "report": "look",
+    "take": "take",
     "journal": "journal",
     "service": "service",
     "guard": "guard",

@@ -35,10 +35,10 @@ from ralphd.edges import nightfile
 from ralphd.edges.control import ControlServer
 from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
-from ralphd.edges.processes import boot_id
+from ralphd.edges.processes import boot_id, forbid_reading
 from ralphd.edges.reclaim import reclaim
 from ralphd.edges.schedule import Schedule
-from ralphd.edges.space import room
+from ralphd.edges.space import Ballast
 from ralphd.edges.strain import strains
 from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
@@ -98,6 +98,7 @@ def serve(
     when: When = When.NOW,
 ) -> int:
     """Run a night to its end, or until a signal; with a schedule then each that is due. Returns the exit code."""
+    forbid_reading()
     heart = pulse(environ)
     forget(os.environ)
     start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
@@ -206,12 +207,14 @@ def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> Begun 
 def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = True) -> None:
     night = begun.frame.state.id
     heart.adopted = begun.adopted and _has_run(begun.frame.state)
+    ballast = Ballast(place.state)
     hooks = Hooks(
         ready=lambda text, runs: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted, runs=runs),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
         backup=lambda: _back_up(place, begun),
-        room=lambda: room(place.state),
+        room=ballast.look,
+        spare=ballast.drop,
         strains=lambda: strains(place.state),
         ticked=heart.beat,
     )
@@ -238,6 +241,7 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
         control.close()
         parts.close()
         _keep_the_end(place, begun, parts)
+        ballast.drop()
 
 
 def _back_up(place: Place, begun: Begun) -> None:

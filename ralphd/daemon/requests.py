@@ -117,7 +117,7 @@ def _proposal(state: NightState, verb: str, name: str, request: dict[str, object
     if verb == "pause":
         return actions.Pause(loop=name, now=request.get("now") is True)
     if verb == "resume":
-        return actions.Resume(loop=name)
+        return actions.Resume(loop=name, now=request.get("now") is True)
     loop = state.loops.get(name)
     clean = request.get("clean") is True and loop is not None
     reset_to = (loop.best_commit or state.tasks[loop.loop.task].task.base) if loop is not None and clean else ""

@@ -36,7 +36,8 @@ class Hooks:
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
     ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks,
-    ``strains`` what the machine is short of.
+    ``strains`` what the machine is short of; ``spare`` makes a little room on the disk, once, and tells whether it
+    could.
     """
 
     ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
@@ -44,6 +45,7 @@ class Hooks:
     reload: Callable[[], tuple[Config, Assign]]
     backup: Callable[[], None] = lambda: None
     room: Callable[[], tuple[Kind, str] | None] = lambda: None
+    spare: Callable[[], bool] = lambda: False
     strains: Callable[[], tuple[Strain, ...]] = tuple
     ticked: Callable[[Night], None] = lambda _night: None
 
@@ -127,6 +129,7 @@ class Daemon:
         began, over = self.pressures.look(now, self.night.world.clock.monotonic())
         for words in began:
             self.night.world.log.error(words)
+            self.night.doer.aside.submit(self.night.doer.tell_person, "this machine needs you", words)
         for kind, words in over:
             self.night.note(kind, words)
 

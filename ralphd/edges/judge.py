@@ -228,12 +228,12 @@ def _end_of(path: str) -> bytes:
 
 def _read(tree: str, path: str) -> bytes | None:
     """Read a score file that the candidate's own code wrote: a plain file inside the tree, of sensible size."""
-    real = os.path.realpath(os.path.join(tree, path))
-    if not real.startswith(os.path.realpath(tree) + os.sep):
-        return None
     try:
+        real = os.path.realpath(os.path.join(tree, path))
+        if not real.startswith(os.path.realpath(tree) + os.sep):
+            return None
         fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except (OSError, ValueError):  # a name that no file can have
         return None
     with os.fdopen(fd, "rb") as file:
         info = os.fstat(fd)

@@ -13,6 +13,7 @@ from ralphd.core.errors import EdgeError
 POLL_S = 0.05  # between two looks at processes that were told to end
 KILL_S = 10.0  # after SIGKILL only a process stuck in the kernel stays; it can't be waited out
 _GONE = ("Z", "X", "x")
+PR_SET_DUMPABLE = 4  # prctl(2)
 _START_TIME = 19  # field 22 of /proc/<pid>/stat, counted after the name
 
 
@@ -51,6 +52,17 @@ def identity(pid: int) -> Identity | None:
     if fields[0].decode() in _GONE:
         return None
     return Identity(pid=pid, start_ticks=int(fields[_START_TIME]), boot_id=boot_id())
+
+
+def forbid_reading() -> bool:
+    """Let nobody but root read this process's memory, environment and descriptors, nor take a core of it.
+
+    Agents are processes of the same user, and what a daemon was started with is not meant for them. Programs that it
+    starts are not concerned. Returns whether the kernel agreed.
+    """
+    import ctypes  # noqa: PLC0415  # 320 KiB, which the commands that import this module for other things are spared
+
+    return bool(ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
 
 
 def alive(who: Identity) -> bool:

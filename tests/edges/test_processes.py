@@ -136,3 +136,38 @@ def test_what_the_kernel_holds_is_reported_in_bounded_time(monkeypatch):
     )
     assert ended.left == {stuck} == ended.asked == ended.killed
     assert 7 <= now[0] < 8
+
+
+READS = """
+import ctypes, os, sys
+sys.path.insert(0, sys.argv[1])
+from ralphd.edges.processes import forbid_reading
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)  # root reads everything
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as an exec would leave it
+
+def seen_by_a_process_of_the_same_user():
+    go, told = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            data = open(f"/proc/{os.getppid()}/environ", "rb").read()
+            os.write(told[1], b"read" if b"CANARY" in data else b"odd")
+        except PermissionError:
+            os.write(told[1], b"refused")
+        os._exit(0)
+    os.waitpid(child, 0)
+    return os.read(told[0], 20).decode()
+
+before = seen_by_a_process_of_the_same_user()
+agreed = forbid_reading()
+os.listdir("/proc/self/fd"), open("/proc/self/stat").read()
+print(before, agreed, seen_by_a_process_of_the_same_user())
+"""
+
+
+def test_an_agents_process_reads_nothing_of_the_daemon():
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = {**os.environ, "CANARY": "1"}
+    done = subprocess.run([sys.executable, "-c", READS, root], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["read", "True", "refused"]
