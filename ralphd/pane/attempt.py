@@ -12,7 +12,8 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.ownretries import OwnRetries
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.records import Progressed, Repaired, ToolEnded, Usage
+from ralphd.core.records import Progressed, Repaired, Repeating, ToolEnded, Usage
+from ralphd.core.repetition import Repetition
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
 from ralphd.pane.session import Exit, read_some, waiting_bytes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
     from ralphd.pane.gatekeeper import Gatekeeper
+    from ralphd.pane.ground import Still
     from ralphd.pane.procs import Proc
     from ralphd.pane.rawlog import RawLog
     from ralphd.pane.recorder import Recorder
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
+FIRST_AGAIN = 2  # a result that is had for the second time: from here on something must come of it
+CIRCLES_END = 2  # the level (core/repetition.py) at which a session ends
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
@@ -76,6 +80,7 @@ class Tally:
     leftovers: int = 0
     tool_kills: int = 0
     own_retries: OwnRetries = field(default_factory=OwnRetries)
+    repetition: Repetition = field(default_factory=Repetition)
 
     def with_usage_of(self, reading: Reading) -> Usage:
         return Usage(
@@ -106,6 +111,7 @@ class Attempt:
         logs: tuple[RawLog, RawLog],
         tally: Tally,
         tells: bool,
+        still: Still,
     ) -> None:
         now = time.monotonic()
         self.reading = Reading()
@@ -127,6 +133,7 @@ class Attempt:
         self._sync_at = now + SYNC_S
         self._end_again_at = 0.0
         self._told: Progressed | None = None
+        self._repetition, self._still, self._circling = tally.repetition, still, 0
 
     def listen(self) -> Exit:
         """Return how the process ended; its output is read, its leftovers are gone, its pipes closed."""
@@ -186,6 +193,27 @@ class Attempt:
             self._tally.own_retries.note(told, now)
             self._pane.gate.heard(told)
             self._pane.digest.show(told)
+            if self._repetition.note(told, now):
+                self._watch_circles(now)
+
+    def _watch_circles(self, now: float) -> None:
+        """Tell of a session that goes round in circles; when it goes on so, let it be ended."""
+        repetition = self._repetition
+        if repetition.in_a_row == FIRST_AGAIN:
+            self._still.mark()
+        level = repetition.level(now)
+        if level <= self._circling:
+            self._circling = level
+            return
+        if self._still.moved():
+            repetition.restart(now)
+            return
+        self._circling = level
+        repetition.tell(now)
+        start, end = repetition.where
+        told = Repeating(times=repetition.in_a_row, errors=repetition.errors, file=self._log.path, start=start, end=end)
+        self._pane.recorder.append(told, at=time.time())
+        self._pane.digest.say(f"the same calls with the same results, {told.times} times in a row")
 
     def _take_errors(self) -> None:
         data = read_some(self._session.stderr)
@@ -257,6 +285,8 @@ class Attempt:
         wishes.ask = wishes.ask and waits  # there is nothing to cut otherwise
         if wishes.ask and over is EndedBy.ITSELF:
             over = EndedBy.ASKED_ANEW
+        if self._circling >= CIRCLES_END and over is EndedBy.ITSELF:
+            over = EndedBy.REPEATING
         if wishes.cut:
             over = EndedBy.OPERATOR
         if over is EndedBy.ITSELF or now < self._end_again_at:
@@ -322,6 +352,7 @@ _ENDING = {
     EndedBy.SILENT_STREAM: "the model's answer stopped coming: ending this attempt",
     EndedBy.ENDLESS: "it asks the model in vain, again and again: ending this attempt",
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
+    EndedBy.REPEATING: "the same calls with the same results, over and over: a fresh session is next",
     EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
 }

@@ -30,7 +30,7 @@ from ralphd.pane import prompt
 from ralphd.pane.attempt import Attempt, Pane, Tally
 from ralphd.pane.files import lay, read_regular
 from ralphd.pane.gatekeeper import LOOK_S, chance
-from ralphd.pane.ground import Ground, NotReady, place_of
+from ralphd.pane.ground import Ground, NotReady, Still, place_of
 from ralphd.pane.limits import Limits
 from ralphd.pane.procs import descends_from, end_all, with_environ
 from ralphd.pane.session import SHORTAGES, StartFailed, start
@@ -273,6 +273,7 @@ class Loop:
             logs=(running.log, running.errors),
             tally=running.tally,
             tells=tells.tokens or tells.partial,
+            still=Still(self._ground),
         )
         end = attempt.listen()
         self._pane.watch.agent = None
@@ -349,6 +350,7 @@ class Loop:
             calls=tally.calls,
             leftovers=tally.leftovers,
             log=running.log.path,
+            repeated=tally.repetition.told(),
         )
         running.close()
         self._running = None
