@@ -23,6 +23,7 @@ VERBS = {
     "logs": "logs",
     "pause": "steer",
     "resume": "steer",
+    "repair": "steer",
     "restart": "steer",
     "scale": "steer",
     "stop": "steer",

@@ -53,6 +53,22 @@ def resume(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("loop")
+@click.argument("note", required=False, default="")
+@JSON
+def repair(loop: str, note: str, *, as_json: bool) -> None:
+    """Give a loop a note of yours without a restart.
+
+    Without a NOTE it is the advice to stop and look where it stands.
+
+    The running session reads it where its CLI can be told something or takes its session up again; else the next does.
+    A NOTE of "-" is read from standard input.
+    """
+    text = sys.stdin.read() if note == "-" and sys.stdin is not None else note
+    _steer("repair", (loop,), "a note is left for", as_json=as_json, note=text)
+
+
+@click.command()
 @click.argument("loops", nargs=-1, required=True)
 @click.option(
     "--clean", is_flag=True, help="Begin again from the last verified commit; what was there is parked in a ref."

@@ -57,11 +57,15 @@ class Verify:
 
 @dataclass(frozen=True, kw_only=True)
 class Tell:
-    """Put a note from a fixed template into the loop's next prompt. ``slots`` fill the template."""
+    """Put a note from a fixed template into the loop's next prompt. ``slots`` fill the template.
+
+    ``now``: into the session that runs, if its CLI takes input then or can be taken up again.
+    """
 
     loop: str
     template: str
     slots: dict[str, str]
+    now: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,6 +68,8 @@ def compaction_limit(facts: Facts) -> Outcome | None:
 
 
 def stopped(facts: Facts) -> Outcome | None:
+    if facts.ended_by is EndedBy.NOTE:
+        return _ended(facts, Kind.STOPPED, "ended to be taken up again with a note", for_a_note=True)
     if facts.ended_by is not EndedBy.OPERATOR:
         return None
     return _ended(facts, Kind.STOPPED, "ended by the operator")

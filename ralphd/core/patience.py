@@ -23,7 +23,7 @@ class Patience:
 
     limits: Limits
     last_byte: float
-    last_work: float  # the tree used processor time or did I/O
+    last_work: float  # the tree used processor time, did I/O, or a file of its worktree changed
     last_event: float = 0.0  # something the adapter understood: noise on a pipe doesn't prolong a finished run
     compactions: int = 0  # of earlier attempts of the same trajectory
     asked_at: float | None = None  # a request to the model is under way, and this is its newest sign of life
@@ -32,8 +32,9 @@ class Patience:
     def heard(self, now: float) -> None:
         self.last_byte = self.last_work = now
 
-    def worked(self, now: float) -> None:
-        self.last_work = now
+    def worked(self, at: float) -> None:
+        """Note a sign of life; one that is older than the last changes nothing."""
+        self.last_work = max(self.last_work, at)
 
     def note(self, signal: Signal, now: float) -> None:
         """Take one signal of the stream."""

@@ -162,6 +162,14 @@ class Repaired:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NotesGiven:
+    """The agent was given notes, named by their files. ``how``: in the ``prompt``, ``live``, or by a ``resume``."""
+
+    names: tuple[str, ...]
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunnerStopped:
     """The runner left on purpose; everything it started has ended."""
 
@@ -183,5 +191,6 @@ RunnerBody = (
     | Held
     | Resumed
     | Repaired
+    | NotesGiven
     | RunnerStopped
 )

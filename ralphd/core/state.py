@@ -177,9 +177,13 @@ PARKED_BECAUSE = {
 }
 
 
+QUOTED_CHARS = 2000  # of foreign words in a note: a page
+
+
 def quoted(text: str) -> str:
-    """Mark foreign words as words: each line behind ``> ``, no more than 2,000 characters."""
-    return "\n".join(f"> {line}" for line in text[-2000:].splitlines()) or "> (nothing)"
+    """Mark foreign words as words: each line behind ``> ``, no more than a page, and nothing that moves or hides."""
+    lines = "".join(char if char.isprintable() else " " if char != "\n" else char for char in text[-QUOTED_CHARS:])
+    return "\n".join(f"> {line}" for line in lines.splitlines()) or "> (nothing)"
 
 
 def fold(entries: Iterable[Entry]) -> NightState:

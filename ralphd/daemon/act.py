@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ralphd.core import actions
 from ralphd.core.actions import Action
 from ralphd.core.events import OutcomeNoted
-from ralphd.core.exchange import Order, Want
+from ralphd.core.exchange import Order, Want, note_name
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.failpoints import hit
@@ -82,9 +82,9 @@ class Doer:
                 self._assign(state, state.loops[loop], state.restarts[intent], reset_to)
                 hit("assignment_written")
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, now=True, retry=True, why="restart"))
-            case actions.Tell(loop=loop, template=template, slots=slots):
+            case actions.Tell(loop=loop, template=template, slots=slots, now=now):
                 text = fill(self.world.template(template), slots)
-                self.world.folders.note(state.loops[loop].loop.folder, f"{intent:08d}-{template}.md", text)
+                self.world.folders.note(state.loops[loop].loop.folder, note_name(intent, template, now=now), text)
                 hit("note_written")
             case actions.Restore(loop=loop, paths=paths):
                 self._assign(state, state.loops[loop], state.loops[loop].generation, state.loops[loop].reset_to, paths)

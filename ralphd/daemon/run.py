@@ -14,8 +14,9 @@ from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Strain
 from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
+from ralphd.daemon.consult import Consultant
 from ralphd.daemon.failpoints import hit
-from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
+from ralphd.daemon.inbox import Advised, Asked, Changed, Closed, Judged, Leave, Message, Rang, Reached, Settled, Stored
 from ralphd.daemon.pressure import Pressures
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
@@ -36,8 +37,7 @@ class Hooks:
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
     ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks,
-    ``strains`` what the machine is short of; ``spare`` makes a little room on the disk, once, and tells whether it
-    could.
+    ``strains`` what the machine is short of; ``spare`` makes a little room, once, and tells whether it could.
     """
 
     ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
@@ -58,6 +58,7 @@ class Daemon:
     desk: Desk
     closing: Closing
     hooks: Hooks
+    consultant: Consultant
     troubles: dict[str, str] = field(default_factory=dict)
     fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
     pressures: Pressures = field(default_factory=Pressures)
@@ -113,7 +114,12 @@ class Daemon:
     def _look_at_troubles(self) -> None:
         journal, short = self.night.world.journal, self.hooks.room()
         now: dict[Kind, str] = {} if short is None else {short[0]: short[1]}
-        said = {"disk": short[1] if short else "", "backup": self.backup_trouble, "journal": ""}
+        said = {
+            "disk": short[1] if short else "",
+            "backup": self.backup_trouble,
+            "journal": "",
+            "model": self.consultant.trouble,
+        }
         if journal.trouble:
             said["journal"] = f"the journal can't be written: {journal.trouble}"
             now[journal.trouble_kind] = said["journal"]
@@ -151,6 +157,11 @@ class Daemon:
                 self._leave(why)
             case Closed(trouble=trouble):
                 self._closed(trouble)
+            case Advised():
+                self.consultant.arrived.append(message)
+                self.night.advance()
+            case Reached():
+                self.consultant.reached(self.night, message)
             case _:
                 assert_never(message)
 

@@ -12,8 +12,9 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.ownretries import OwnRetries
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.records import Progressed, Repaired, Repeating, ToolEnded, Usage
+from ralphd.core.records import NotesGiven, Progressed, Repaired, Repeating, ToolEnded, Usage
 from ralphd.core.repetition import Repetition
+from ralphd.core.signals import Resulted
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
 from ralphd.pane.session import Exit, read_some, waiting_bytes
@@ -21,6 +22,7 @@ from ralphd.pane.stirring import Stirring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     from ralphd.agents.base import Reader
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ralphd.pane.ears import Ears
     from ralphd.pane.gatekeeper import Gatekeeper
     from ralphd.pane.ground import Still
+    from ralphd.pane.notes import Notes
     from ralphd.pane.procs import Proc
     from ralphd.pane.rawlog import RawLog
     from ralphd.pane.recorder import Recorder
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     N = TypeVar("N", int, float)
 
 PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
+LOOK_SHARE = 0.05  # of the quiet limit: so much later than due is a hung agent noticed
+LOOK_MIN_S, LOOK_MAX_S = 0.1, 15.0  # a look takes 0.2 ms
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
 FIRST_AGAIN = 2  # a result that is had for the second time: from here on something must come of it
 CIRCLES_END = 2  # the level (core/repetition.py) at which a session ends
@@ -112,6 +117,8 @@ class Attempt:
         tally: Tally,
         tells: bool,
         still: Still,
+        notes: Notes,
+        changed_before_s: Callable[[], float | None],
     ) -> None:
         now = time.monotonic()
         self.reading = Reading()
@@ -120,14 +127,15 @@ class Attempt:
         self.seconds = 0.0
         self._pane, self._session, self._reader = pane, session, reader
         self._log, self._errors = logs
-        self._tally, self._tells = tally, tells
+        self._tally, self._tells, self._notes = tally, tells, notes
+        self._changed_before_s = changed_before_s
         self._started = now
         self._lines = Lines(offset=self._log.offset)
         self._tail = b""
         self._open: set[str] = set()
         self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
         self._stirring = Stirring(self._tree)
-        self._look_every_s = min(15.0, max(0.1, limits.quiet_s / 4))
+        self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, limits.quiet_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s
         self._progress_at = now + PROGRESS_S
         self._sync_at = now + SYNC_S
@@ -192,6 +200,8 @@ class Attempt:
             self._patience.note(told, now)
             self._tally.own_retries.note(told, now)
             self._pane.gate.heard(told)
+            if isinstance(told, Resulted):
+                self._session.input.close()  # with its stdin open it would wait for more
             self._pane.digest.show(told)
             if self._repetition.note(told, now):
                 self._watch_circles(now)
@@ -254,6 +264,7 @@ class Attempt:
         for event in pane.watch.tick(now):
             self._note_call(event)
         pane.wishes.heed(pane.ears.signals)
+        self._give_notes()
         if now >= self._look_at:
             self._look_at = now + self._look_every_s
             if self._stirring.look(now):
@@ -269,6 +280,11 @@ class Attempt:
             self._sync_at = now + PROGRESS_S
             pane.recorder.sync()
         self._judge(now)
+
+    def _give_notes(self) -> None:
+        if given := self._notes.give(self._session.input):
+            self._pane.recorder.append(NotesGiven(names=given, how="live"), at=time.time())
+            self._pane.digest.say(f"told the running session: {', '.join(given)}")
 
     def _excuse(self, lost_s: float) -> None:
         if lost_s:
@@ -287,15 +303,32 @@ class Attempt:
             over = EndedBy.ASKED_ANEW
         if self._circling >= CIRCLES_END and over is EndedBy.ITSELF:
             over = EndedBy.REPEATING
+        if over is EndedBy.ITSELF and self._may_be_taken_up():
+            over = EndedBy.NOTE
         if wishes.cut:
             over = EndedBy.OPERATOR
         if over is EndedBy.ITSELF or now < self._end_again_at:
+            return
+        if over is EndedBy.QUIET and self._files_change(now):
             return
         if self.ended_by is EndedBy.ITSELF:
             self.ended_by = over
             self._pane.digest.say(_ENDING[over])
         self._end_session()
         self._end_again_at = time.monotonic() + END_AGAIN_S
+
+    def _may_be_taken_up(self) -> bool:
+        """Tell whether a note waits for this session's end, and the session can be ended softly: between two calls."""
+        working = self.reading.begun and not self.reading.settled
+        return bool(self._notes.waiting and working and not self._open and not self.reading.open_calls)
+
+    def _files_change(self, now: float) -> bool:
+        """Tell whether files of the worktree show life after all: who changes them may run outside of our tree."""
+        before_s = self._changed_before_s()
+        if before_s is None:
+            return False
+        self._patience.worked(now - before_s)
+        return self._patience.over(now, self.reading, open_calls=len(self._open)) is EndedBy.ITSELF
 
     def _note_call(self, event: CallEvent) -> None:
         if isinstance(event, CallOpened):
@@ -355,6 +388,7 @@ _ENDING = {
     EndedBy.REPEATING: "the same calls with the same results, over and over: a fresh session is next",
     EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
+    EndedBy.NOTE: "ending this attempt: the session is taken up again with a note",
 }
 
 

@@ -75,6 +75,11 @@ class Ground:
         """
         return worktree.changed_since(self.place.worktree, stamp_ns)
 
+    def changed_before_s(self) -> float | None:
+        """Return how many seconds ago a file of the worktree changed last; None: not known."""
+        newest_ns = worktree.newest_change_ns(self.place.worktree)
+        return None if newest_ns is None else max(0.0, (time.time_ns() - newest_ns) / 1e9)
+
     def commits_in_words(self, before: str, later: str) -> str:
         """Return what a person wants to know of a session: ``3 commits``."""
         if before == later:

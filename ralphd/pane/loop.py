@@ -18,6 +18,7 @@ from ralphd.core.reading import Reading
 from ralphd.core.records import (
     AttemptEnded,
     Held,
+    NotesGiven,
     Prepared,
     Repaired,
     Resumed,
@@ -32,6 +33,7 @@ from ralphd.pane.files import lay, read_regular
 from ralphd.pane.gatekeeper import LOOK_S, chance
 from ralphd.pane.ground import Ground, NotReady, Still, place_of
 from ralphd.pane.limits import Limits
+from ralphd.pane.notes import Notes
 from ralphd.pane.procs import descends_from, end_all, with_environ
 from ralphd.pane.session import SHORTAGES, StartFailed, start
 from ralphd.pane.trajectory import Trajectory
@@ -42,6 +44,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ralphd.agents import Launch
     from ralphd.core.exchange import Assignment
     from ralphd.core.records import RunnerBody
     from ralphd.pane.inbox import Inbox
@@ -156,8 +159,13 @@ class Loop:
             return None
         notes = self._inbox.notes()
         composed = prompt.compose(self._preamble(), text, notes)
-        self._inbox.use(notes)
+        self._use(notes, "prompt")
         return composed
+
+    def _use(self, notes: tuple[tuple[str, str], ...], how: str) -> None:
+        self._inbox.use(notes)
+        if notes:
+            self._record(NotesGiven(names=tuple(name for name, _ in notes), how=how))
 
     def _preamble(self) -> str:
         try:
@@ -274,6 +282,8 @@ class Loop:
             tally=running.tally,
             tells=tells.tokens or tells.partial,
             still=Still(self._ground),
+            notes=Notes(self._inbox, tells),
+            changed_before_s=self._ground.changed_before_s,
         )
         end = attempt.listen()
         self._pane.watch.agent = None
@@ -297,8 +307,7 @@ class Loop:
         )
         launch = adapter(self._assignment.cli).launch(self._assignment, turn)
         lay(turn.home, launch.files)
-        stdin = prompt.GO_ON if running.resumes else running.prompt
-        session = start(launch.argv, self._environment(launch.env), cwd=self._assignment.worktree, stdin=stdin)
+        session = self._begin(launch, self._told(running))
         self._pane.ears.expect(session.pid)
         self._pane.watch.agent = session.pid
         self._record(running.started(session.pid, self._assignment.account))
@@ -307,6 +316,27 @@ class Loop:
         # sessions that they tell of have committed what they did.
         self._pane.recorder.sync(older_than_s=1.0)
         return session
+
+    def _told(self, running: Trajectory) -> bytes:
+        """Return what the next attempt is told; a later one with the notes that did not wait."""
+        if running.attempts == 1:
+            return running.prompt
+        notes = self._inbox.notes(now=True)
+        text = running.prompt
+        if running.resumes:
+            text = prompt.GO_ON_WITH if notes else prompt.GO_ON
+        self._use(notes, "resume" if running.resumes else "prompt")
+        return prompt.with_notes(text, notes)
+
+    def _begin(self, launch: Launch, text: bytes) -> Session:
+        tell = adapter(self._assignment.cli).TELLS.input
+        return start(
+            launch.argv,
+            self._environment(launch.env),
+            cwd=self._assignment.worktree,
+            stdin=text if tell is None else tell(text.decode("utf-8", "replace")),
+            stays_open=tell is not None,
+        )
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return exactly what the agent gets: the assignment's and the adapter's, and ours on top."""

@@ -60,7 +60,7 @@ def test_only_the_asked_adapter_is_imported_and_nothing_fat(name):
 def test_claude_begins_a_session_and_takes_it_up_again():
     first = adapter("claude").launch(assignment(model="claude-opus-5-5"), TURN).argv
     assert first[:2] == ("/opt/claude", "-p")
-    assert first[2:4] == ("--output-format", "stream-json")
+    assert first[2:6] == ("--input-format", "stream-json", "--output-format", "stream-json")
     assert {"--verbose", "--include-partial-messages", "--dangerously-skip-permissions"} <= set(first)
     assert first[first.index("--session-id") + 1] == TURN.session
     assert first[first.index("--model") + 1] == "claude-opus-5-5"

@@ -6,7 +6,18 @@ from ralphd.core.exchange import Limits
 from ralphd.core.facts import EndedBy
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.signals import Called, Compacted, Requesting, Resulted, Retrying, Returned, Said, Streamed, Unread
+from ralphd.core.signals import (
+    Called,
+    Compacted,
+    Failed,
+    Requesting,
+    Resulted,
+    Retrying,
+    Returned,
+    Said,
+    Streamed,
+    Unread,
+)
 
 LIMITS = Limits(quiet_s=900, stream_s=300, result_grace_s=20)
 
@@ -97,3 +108,10 @@ def test_the_next_look_is_never_late():
         agent = Agent().tells(*signals)
         agent.after(agent.patience.next_look_s(agent.now, agent.reading))
         assert agent.over() is not EndedBy.ITSELF
+
+
+def test_a_cli_that_asks_in_vain_without_end_is_ended_at_once_and_one_failure_ends_nothing():
+    agent = Agent().tells(Failed(error="truncated"))
+    assert agent.over() is EndedBy.ITSELF
+    agent.tells(Failed(error="truncated", endless=True), Said(text="half an ans"))
+    assert agent.over(open_calls=1) is EndedBy.ENDLESS
