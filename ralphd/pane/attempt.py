@@ -12,7 +12,8 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.ownretries import OwnRetries
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.records import NotesGiven, Progressed, Repaired, ToolEnded, Usage
+from ralphd.core.records import NotesGiven, Progressed, Repaired, Repeating, ToolEnded, Usage
+from ralphd.core.repetition import Repetition
 from ralphd.core.signals import Resulted
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
     from ralphd.pane.gatekeeper import Gatekeeper
+    from ralphd.pane.ground import Still
     from ralphd.pane.notes import Notes
     from ralphd.pane.procs import Proc
     from ralphd.pane.rawlog import RawLog
@@ -44,6 +46,8 @@ PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
 LOOK_SHARE = 0.05  # of the quiet limit: so much later than due is a hung agent noticed
 LOOK_MIN_S, LOOK_MAX_S = 0.1, 15.0  # a look takes 0.2 ms
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
+FIRST_AGAIN = 2  # a result that is had for the second time: from here on something must come of it
+CIRCLES_END = 2  # the level (core/repetition.py) at which a session ends
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
 ERROR_LINE_BYTES = 64 << 10  # what a CLI says on stderr of a wait quotes the server, with a page of HTML at worst
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
@@ -87,6 +91,7 @@ class Tally:
     leftovers: int = 0
     tool_kills: int = 0
     own_retries: OwnRetries = field(default_factory=OwnRetries)
+    repetition: Repetition = field(default_factory=Repetition)
 
     def with_usage_of(self, reading: Reading) -> Usage:
         told = reading.tokens_in is not None or reading.tokens_out is not None
@@ -119,6 +124,7 @@ class Attempt:
         logs: tuple[RawLog, RawLog],
         tally: Tally,
         tells: Tells,
+        still: Still,
         notes: Notes,
         changed_before_s: Callable[[], float | None],
     ) -> None:
@@ -152,6 +158,7 @@ class Attempt:
         self._end_again_at = 0.0
         self._told: Progressed | None = None
         self._asked = (-1.0, "")  # when it fell silent, and the dialog it shows since then
+        self._repetition, self._still, self._circling = tally.repetition, still, 0
 
     def listen(self) -> Exit:
         """Return how the process ended; its output is read, its leftovers are gone, its pipes closed."""
@@ -216,6 +223,27 @@ class Attempt:
             if isinstance(told, Resulted):
                 self._session.input.close()  # with its stdin open it would wait for more
             self._pane.digest.show(told)
+            if self._repetition.note(told, now):
+                self._watch_circles(now)
+
+    def _watch_circles(self, now: float) -> None:
+        """Tell of a session that goes round in circles; when it goes on so, let it be ended."""
+        repetition = self._repetition
+        if repetition.in_a_row == FIRST_AGAIN:
+            self._still.mark()
+        level = repetition.level(now)
+        if level <= self._circling:
+            self._circling = level
+            return
+        if self._still.moved():
+            repetition.restart(now)
+            return
+        self._circling = level
+        repetition.tell(now)
+        start, end = repetition.where
+        told = Repeating(times=repetition.in_a_row, errors=repetition.errors, file=self._log.path, start=start, end=end)
+        self._pane.recorder.append(told, at=time.time())
+        self._pane.digest.say(f"the same calls with the same results, {told.times} times in a row")
 
     def _take_errors(self) -> None:
         data = read_some(self._session.stderr)
@@ -297,6 +325,8 @@ class Attempt:
         wishes.ask = wishes.ask and waits  # there is nothing to cut otherwise
         if wishes.ask and over is EndedBy.ITSELF:
             over = EndedBy.ASKED_ANEW
+        if self._circling >= CIRCLES_END and over is EndedBy.ITSELF:
+            over = EndedBy.REPEATING
         if over is EndedBy.ITSELF and self._may_be_taken_up():
             over = EndedBy.NOTE
         if wishes.cut:
@@ -369,9 +399,9 @@ class Attempt:
         from ralphd.core.dialogs import question_in  # noqa: PLC0415  # most agents ask nobody
 
         pending = self._lines.begun(TAIL_BYTES).decode("utf-8", "replace")
-        return question_in((*(line.text for line in self.reading.plain), pending, *self._error_lines()))
+        return question_in((*(line.text for line in self.reading.plain), pending, *self._told_on_stderr()))
 
-    def _error_lines(self) -> list[str]:
+    def _told_on_stderr(self) -> list[str]:
         return self._tail.decode("utf-8", "replace").splitlines()[-ERROR_LINES:]
 
     # Ending.
@@ -400,6 +430,7 @@ _ENDING = {
     EndedBy.SILENT_STREAM: "the model's answer stopped coming: ending this attempt",
     EndedBy.ENDLESS: "it asks the model in vain, again and again: ending this attempt",
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
+    EndedBy.REPEATING: "the same calls with the same results, over and over: a fresh session is next",
     EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
     EndedBy.NOTE: "ending this attempt: the session is taken up again with a note",

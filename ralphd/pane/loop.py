@@ -31,7 +31,7 @@ from ralphd.pane import prompt
 from ralphd.pane.attempt import Attempt, Pane, Tally
 from ralphd.pane.files import lay, read_regular
 from ralphd.pane.gatekeeper import LOOK_S, chance
-from ralphd.pane.ground import Ground, NotReady, place_of
+from ralphd.pane.ground import Ground, NotReady, Still, place_of
 from ralphd.pane.limits import Limits
 from ralphd.pane.notes import Notes
 from ralphd.pane.procs import descends_from, end_all, with_environ
@@ -286,6 +286,7 @@ class Loop:
             logs=(running.log, running.errors),
             tally=running.tally,
             tells=adapter(cli).TELLS,
+            still=Still(self._ground),
             notes=Notes(self._inbox, adapter(cli).TELLS),
             changed_before_s=self._ground.changed_before_s,
         )
@@ -384,6 +385,7 @@ class Loop:
             calls=tally.calls,
             leftovers=tally.leftovers,
             log=running.log.path,
+            repeated=tally.repetition.told(),
         )
         running.close()
         self._running = None
