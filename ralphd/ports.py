@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ralphd.core.advice import Question
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Assignment, Order
 from ralphd.core.model import Candidate, Loop, Task, Verdict
@@ -116,7 +117,7 @@ class Folders(Protocol):
         """Write the order and ring the runner's bell; an older order never takes the place of a newer one."""
 
     def note(self, folder: str, name: str, text: str) -> None:
-        """Leave a note for the next session's prompt. The same name twice is one note."""
+        """Leave a note (core/exchange.py says what its name means) and ring. The same name twice is one note."""
 
     def told(self, loop: Loop, night: str, after_seq: int) -> Told:
         """Read what the runner has appended since the last call."""
@@ -132,6 +133,30 @@ class Judge(Protocol):
 
     def close(self) -> None:
         """End every run under way."""
+
+
+class Notifier(Protocol):
+    """The way to a person who is not looking."""
+
+    def notify(self, title: str, body: str) -> None:
+        """Tell one thing, in plain text. Gives up within a minute; raises whatever tells why."""
+
+
+class Adviser(Protocol):
+    """A model that is asked about a loop in trouble, through an endpoint that speaks the Messages API."""
+
+    @property
+    def model(self) -> str:
+        """Return its name; empty: there is none, and the policy decides alone."""
+
+    def ask(self, question: Question) -> bytes:
+        """Return the body of its answer, whatever that is. Raises AdviserError, within half a minute."""
+
+    def reach(self) -> None:
+        """See, as cheaply as can be, whether it would answer. Raises AdviserError."""
+
+    def close(self) -> None:
+        """End every call under way."""
 
 
 class Host(Protocol):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ralphd.core.errors import EdgeError
+from ralphd.core.advice import Question
+from ralphd.core.errors import AdviserError, EdgeError
 from ralphd.core.events import Body, Entry
 from ralphd.core.exchange import Assignment, Order
 from ralphd.core.model import Candidate, Loop, Task, Verdict
@@ -215,6 +216,19 @@ class FakeJudge:
 
 
 @dataclass
+class FakeNotifier:
+    """Keeps what it was told; ``broken`` makes every call fail."""
+
+    told: list[tuple[str, str]] = field(default_factory=list)
+    broken: str = ""
+
+    def notify(self, title: str, body: str) -> None:
+        if self.broken:
+            raise OSError(self.broken)
+        self.told.append((title, body))
+
+
+@dataclass
 class FakeHost:
     """Counts whose leftovers were asked to end."""
 
@@ -223,3 +237,29 @@ class FakeHost:
     def end_leftovers(self, nonces: Iterable[str]) -> int:
         self.ended += nonces
         return 0
+
+
+@dataclass
+class FakeAdviser:
+    """Answers what ``reply`` makes of each question: bytes, or an AdviserError to raise. ``asked`` keeps them."""
+
+    reply: Callable[[Question], bytes | AdviserError]
+    model: str = "fake"
+    asked: list[Question] = field(default_factory=list)
+    down: AdviserError | None = None
+    probes: int = 0
+
+    def ask(self, question: Question) -> bytes:
+        self.asked.append(question)
+        told = self.down or self.reply(question)
+        if isinstance(told, AdviserError):
+            raise told
+        return told
+
+    def reach(self) -> None:
+        self.probes += 1
+        if self.down is not None:
+            raise self.down
+
+    def close(self) -> None:
+        """Nothing runs."""

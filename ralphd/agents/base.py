@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Protocol
 
     from ralphd.core.exchange import Assignment
@@ -43,6 +44,8 @@ class File:
 class Launch:
     """How to start the CLI. The prompt comes on stdin; the runner adds TMPDIR and the RALPHD_* variables.
 
+    With ``Tells.input`` the prompt is told as everything else is, and stdin stays open until the final result.
+
     ``files`` are laid into ``Turn.home`` before the start, for their owner only; nothing is written elsewhere.
     """
 
@@ -75,3 +78,4 @@ class Tells:
     compactions: bool  # it tells each compaction
     partial: bool  # it tells each request and each piece of an answer, so silence can be measured
     resume: bool  # a session can be taken up again with its context
+    input: Callable[[str], bytes] | None = None  # how a text is told on stdin while it runs; None: it takes none then

@@ -5,12 +5,16 @@ Recorded with 2.1.332 and 2.1.197. The choices that are not obvious:
 * 429 and 529 are retried by the CLI itself without end (RETRY_WATCHDOG), since it keeps the context while it waits
   and announces each wait; everything else is tried again only a few times, because the runner waits
   better: it tells the journal, and a 401 shows after four seconds instead of three minutes.
+* It is told everything as JSON lines on stdin, which stays open until its final result: what comes while a tool call
+  runs is read beside that call's result, what comes with the last answer begins another turn. It ends at the end of
+  stdin, as it does with a prompt in plain text (recorded with 2.1.332).
 * Shell commands go through the guard (SHELL_PREFIX). The CLI's own limit lies behind the guard's, and it doesn't move
   slow commands to the background, where nobody would see them end.
 """
 
 from __future__ import annotations
 
+import json
 import os
 
 from ralphd.agents.base import Launch, Tells
@@ -21,7 +25,14 @@ if TYPE_CHECKING:
     from ralphd.agents.base import Reader, Turn
     from ralphd.core.exchange import Assignment
 
-TELLS = Tells(tokens=True, compactions=True, partial=True, resume=True)
+
+def tell(text: str) -> bytes:
+    """Return a text as the CLI reads it on stdin, at its start and while it runs."""
+    content = [{"type": "text", "text": text}]
+    return json.dumps({"type": "user", "message": {"role": "user", "content": content}}).encode() + b"\n"
+
+
+TELLS = Tells(tokens=True, compactions=True, partial=True, resume=True, input=tell)
 guarded_lines = "/shell-snapshots/"  # the shell prefix wraps hooks and MCP servers too; those have no such line
 
 COMPACT_AT = 0.70  # of the context window
@@ -48,6 +59,8 @@ def reader() -> Reader:
 def _options(assignment: Assignment, turn: Turn) -> tuple[str, ...]:
     return (
         "-p",
+        "--input-format",
+        "stream-json",
         "--output-format",
         "stream-json",
         "--verbose",

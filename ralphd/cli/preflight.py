@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ralphd.core.config import AgentConfig, Config, TaskConfig
 from ralphd.core.errors import UsageError
+from ralphd.core.exchange import SUPERVISOR_KEY as KEY
 from ralphd.edges.checkout import Checkout, describe_repo, resolve_base
 
 PROMPT_MAX_BYTES = 16 << 20
@@ -109,6 +110,8 @@ def find_program(agent: AgentConfig, folder: str, environ: Mapping[str, str]) ->
 
 
 def check_environment(agent: AgentConfig, environ: Mapping[str, str]) -> None:
+    if KEY in agent.env_pass:
+        raise UsageError(f"agent.env_pass names {KEY}, which is the supervisor's own key: no agent may hold it")
     missing = [name for name in agent.env_pass if name not in environ]
     if missing:
         raise UsageError(

@@ -40,10 +40,32 @@ def pause(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("loops", nargs=-1)
+@click.option("--now", is_flag=True, help="Have inference asked at once, also where the agent itself waits for it.")
 @JSON
-def resume(loops: tuple[str, ...], *, as_json: bool) -> None:
-    """Let held or waiting loops go on at once."""
-    _steer("resume", loops, "going on", as_json=as_json)
+def resume(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
+    """Let held or waiting loops (all, if none is named) go on.
+
+    Waits of their own are cut short. Where inference refuses all loops of an account, one of them tries, and an answer
+    lets all go on. With --now an agent that waits by itself, perhaps for a limit to pass, is ended and its session
+    taken up again where its CLI can do that.
+    """
+    _steer("resume", loops, "going on", as_json=as_json, now=now)
+
+
+@click.command()
+@click.argument("loop")
+@click.argument("note", required=False, default="")
+@JSON
+def repair(loop: str, note: str, *, as_json: bool) -> None:
+    """Give a loop a note of yours without a restart.
+
+    Without a NOTE it is the advice to stop and look where it stands.
+
+    The running session reads it where its CLI can be told something or takes its session up again; else the next does.
+    A NOTE of "-" is read from standard input.
+    """
+    text = sys.stdin.read() if note == "-" and sys.stdin is not None else note
+    _steer("repair", (loop,), "a note is left for", as_json=as_json, note=text)
 
 
 @click.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,9 @@ import structlog
 
 from ralphd import __version__
 from ralphd.cli import shipped
+from ralphd.cli.excerpt import excerpt
 from ralphd.cli.place import Place
+from ralphd.core import policy
 from ralphd.core.config import Config
 from ralphd.core.errors import JournalError
 from ralphd.core.model import Candidate, Verdict
@@ -26,6 +29,7 @@ from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
 from ralphd.daemon.assign import Assigner, base_environment
 from ralphd.daemon.close import Closing
+from ralphd.daemon.consult import Consultant, Room
 from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk, Reply
@@ -37,12 +41,16 @@ from ralphd.edges.journal import Journal, JournalReader
 from ralphd.edges.journal_writer import JournalWriter
 from ralphd.edges.judge import Verifiers
 from ralphd.edges.loopfolder import LoopFolders
+from ralphd.edges.model import adviser
 from ralphd.edges.panes import TmuxPanes
 from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
 from ralphd.edges.schedule import calendar, local_zone
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
+
+CALLS_AT_ONCE = 2  # to the supervisor's model
+SHORTEST_TOLD = 8  # characters of a value that could be a secret; a shorter one is in every other line
 
 
 class SystemClock:
@@ -147,6 +155,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     writer = JournalWriter(journal, hooks.spare)
     slots = sum(task.task.verifier.slots for task in state.tasks.values())
     slow, judges = ThreadPoolExecutor(1, "slow"), ThreadPoolExecutor(max(1, slots), "judge")
+    aside = ThreadPoolExecutor(1, "aside")
     processes = LoopProcesses(clock=time.monotonic, wait=time.sleep)
     nonce = secrets.token_hex(16)
     verifiers = Verifiers(
@@ -169,6 +178,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log, journal.redactor),
+        hide=journal.redactor.text,
     )
 
     def judged(intent: int, candidate: Candidate, verdict: Verdict) -> None:
@@ -180,7 +190,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         done=judged,
         superseded=lambda intent: inbox.put(Settled(intent=intent, result="superseded")),
     )
-    doer = Doer(world=world, inbox=inbox, slow=slow, queue=queue)
+    doer = Doer(world=world, inbox=inbox, slow=slow, aside=aside, queue=queue)
     night = Night(world=world, inbox=inbox, state=state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)
     started_at = time.time()
     daemon: Daemon
@@ -196,19 +206,65 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
             next_night_at=next_night_at,
         )
 
+    advising = ThreadPoolExecutor(CALLS_AT_ONCE, "advice")
+    consultant = _consultant(frame, journal, inbox, advising)
+    night.consult, night.hears = consultant.heed, consultant.chronicle.hear
     desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
-    daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks)
+    daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks, consultant=consultant)
 
     def close() -> None:
         verifiers.close()
+        consultant.close()
+        advising.shutdown(wait=False, cancel_futures=True)  # a call ends by itself within half a minute
         slow.shutdown(wait=True, cancel_futures=True)
         judges.shutdown(wait=True, cancel_futures=True)
+        aside.shutdown(wait=True, cancel_futures=True)
         if not writer.close():
             world.log.error("not everything could be written to the journal", why=writer.trouble)
         journal.close()
         folders.close()
 
     return Parts(daemon=daemon, inbox=inbox, close=close)
+
+
+def _consultant(frame: Frame, journal: Journal, inbox: Inbox, pool: ThreadPoolExecutor) -> Consultant:
+    config, environ = frame.config.supervisor, frame.environ
+    own = Redactor(everything_of(environ))
+    consultant = Consultant(
+        adviser=adviser(config.model, config.base_url, environ),
+        pool=pool,
+        inbox=inbox,
+        room=Room(stuck=policy.stuck, offers=policy.offers),
+        budget=config.calls,
+        system=lambda: shipped.text("supervisor.md"),
+        excerpt=lambda loop: excerpt(loop.loop.folder, frame.config.agent.cli),
+        hide=lambda text: own.text(journal.redactor.text(text)),
+        fence=lambda: secrets.token_hex(16),
+        chance=random.random,
+    )
+    if config.model:
+        _remember(frame, consultant)
+    return consultant
+
+
+def _remember(frame: Frame, consultant: Consultant) -> None:
+    """Tell the consultant what the night's journal holds already."""
+    reader = JournalReader.open(frame.place.journal(frame.config))
+    try:
+        for entry in reader.entries(frame.state.id):
+            consultant.chronicle.hear(entry)
+    finally:
+        reader.close()
+
+
+def everything_of(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what of the daemon's environment may never be sent: all that is no path and no common word."""
+    harmless = base_environment(environ)
+    return tuple(
+        value
+        for name, value in environ.items()
+        if name not in harmless and len(value) >= SHORTEST_TOLD and not value.startswith("/")
+    )
 
 
 def on_request(inbox: Inbox) -> Callable[[dict[str, object], Reply], None]:

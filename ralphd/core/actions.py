@@ -26,9 +26,10 @@ class Pause:
 
 @dataclass(frozen=True, kw_only=True)
 class Resume:
-    """Let a held loop go on; a wait is cut short."""
+    """Let a held loop go on; a wait is cut short, with ``now`` also one of the CLI's own."""
 
     loop: str
+    now: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +57,15 @@ class Verify:
 
 @dataclass(frozen=True, kw_only=True)
 class Tell:
-    """Put a note from a fixed template into the loop's next prompt. ``slots`` fill the template."""
+    """Put a note from a fixed template into the loop's next prompt. ``slots`` fill the template.
+
+    ``now``: into the session that runs, if its CLI takes input then or can be taken up again.
+    """
 
     loop: str
     template: str
     slots: dict[str, str]
+    now: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +82,15 @@ class ReturnBranch:
     loop: str
     found: str
     to: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notify:
+    """Tell the person what waits for them. ``key`` names the need."""
+
+    key: str
+    title: str
+    body: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +148,7 @@ Action = (
     | Restore
     | Scale
     | FreeDisk
+    | Notify
 )
 
 
@@ -144,6 +159,8 @@ def key(action: Action) -> str:
             return f"Verify {candidate.task} {candidate.commit}"
         case EndNight() | Scale() | FreeDisk():
             return type(action).__name__
+        case Notify(key=name):
+            return f"Notify {name}"
         case Tell(loop=loop, template=template, slots=slots):
             return f"Tell {loop} {template} {sorted(slots.items())}"
         case _:

@@ -55,10 +55,14 @@ class WorktreeConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisorConfig:
-    """``[supervisor]``: the model that is consulted, if any, and the bounds of the width."""
+    """``[supervisor]``: the model that is consulted, if any, and the bounds of the width.
+
+    ``calls``: how often it may be asked in a night.
+    """
 
     model: str = ""
     base_url: str = ""
+    calls: int = 200
     width_min: int = 1
     width_max: int = 16
 

@@ -238,6 +238,13 @@ def _relative(value: object) -> tuple[str, ...]:
     return paths
 
 
+def _url(value: object) -> str:
+    text = _text(value)
+    if text and not re.match(r"https?://[^\s/@]+(/\S*)?$", text):
+        raise ValueError(f"must be an address like https://host/path, without a name or password, not {_shown(value)}")
+    return text
+
+
 def _shown(value: object) -> str:
     return repr(value)[:60]
 
@@ -289,7 +296,8 @@ VERIFY: Keys = {
 WORKTREE: Keys = {"include": ("include", _relative), "sparse": ("sparse", _relative)}
 SUPERVISOR: Keys = {
     "model": ("model", _text),
-    "base_url": ("base_url", _text),
+    "base_url": ("base_url", _url),
+    "calls": ("calls", _whole(0, 1_000_000)),
     "width_min": ("width_min", _whole(1, 4096)),
     "width_max": ("width_max", _whole(1, 4096)),
 }

@@ -8,7 +8,8 @@ RalphdError
 └── EdgeError           exit 1: something outside failed
     ├── GitError        a git command failed
     ├── TmuxError       the tmux server failed or is too old
-    └── JournalError    the journal can't be read or written
+    ├── JournalError    the journal can't be read or written
+    └── AdviserError    the supervisor's model can't be reached, or refuses to answer
 """
 
 from __future__ import annotations
@@ -63,3 +64,11 @@ class JournalError(EdgeError):
     def __init__(self, message: str, *, kind: str = "") -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class AdviserError(EdgeError):
+    """The model's endpoint gave no answer. ``floor_s``: it said not to ask again sooner."""
+
+    def __init__(self, message: str, *, floor_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.floor_s = floor_s

@@ -89,6 +89,29 @@ class OutcomeNoted:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Consulted:
+    """A model was asked about the loop's trouble. ``taken``: its choice is intended, in the same commit.
+
+    ``choice`` is what it chose of ``offered``, or tried to; ``evidence`` the entries it named, ``why`` its words.
+    Not taken: ``refused`` is the outcome (supervisor.*) and ``reason`` says it in words. Tokens None: not told.
+    """
+
+    model: str
+    trouble: str
+    prompt_sha256: str
+    offered: tuple[str, ...]
+    choice: str
+    evidence: tuple[int, ...]
+    why: str
+    taken: bool
+    refused: str = ""
+    reason: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class NightEnded:
     """The night is over. ``why``: stopped, time, goal."""
 
@@ -104,6 +127,7 @@ DaemonBody = (
     | VerdictGiven
     | ClaimSettled
     | OutcomeNoted
+    | Consulted
     | NightEnded
 )
 Body = records.RunnerBody | DaemonBody

@@ -4,6 +4,7 @@ loop.json     Assignment, replaced whole (write, fsync, rename); read at the sta
 order.json    Order, replaced whole; read when the bell rings and at every turn
 calls/bell    FIFO: a line ``order`` means "read order.json"; tool calls are announced there too
 notes/*.md    each goes into the next session's prompt, in order of name, and is then moved to notes/used/
+notes/*.now.md  the same, but for the session that runs, if its CLI can be told something then
 runner.lock   flocked by the runner for as long as it lives: held means alive
 runner.json   RunnerIdentity, written by the runner
 records.jsonl Record lines, appended by the runner (core/records.py)
@@ -14,6 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+SUPERVISOR_KEY = "RALPHD_SUPERVISOR_KEY"  # of the model's endpoint; it stays in the daemon
+NOW = ".now"  # before a note's ``.md``: it must not wait for the next session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,7 @@ class Assignment:
     include: tuple[Include, ...] = ()
     reset_to: str = ""  # a commit: this generation begins with a rescue and a reset to it
     secrets: tuple[str, ...] = ()  # values that never reach the digest
+    account: str = ""  # a hash of what inference knows the agent by; loops with one account share its gate
     restore: tuple[str, ...] = ()  # protected paths that the next session must find as they are in ``base``
 
 
@@ -83,14 +88,20 @@ class Order:
     """The newest wish; the highest ``serial`` counts.
 
     ``now`` ends the running session at once (its work is kept); otherwise the session's end is awaited.
-    ``retry`` cuts a wait short.
+    ``retry`` cuts a wait short; ``ask`` also has inference asked at once where the CLI itself waits.
     """
 
     serial: int
     want: Want
     now: bool = False
     retry: bool = False
+    ask: bool = False
     why: str = ""
+
+
+def note_name(number: int, template: str, *, now: bool) -> str:
+    """Name the file of a note; notes are given in order of their numbers."""
+    return f"{number:08d}-{template}{NOW if now else ''}.md"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ralphd.core import actions
 from ralphd.core.actions import Action
 from ralphd.core.events import OutcomeNoted
-from ralphd.core.exchange import Order, Want
+from ralphd.core.exchange import Order, Want, note_name
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.failpoints import hit
@@ -28,6 +28,7 @@ class Doer:
     world: World
     inbox: Inbox
     slow: Executor
+    aside: Executor  # for what nobody waits for
     queue: VerifyQueue
     ordered: dict[str, int] = field(default_factory=dict)  # the newest order of each loop
     unheard: set[str] = field(default_factory=set)  # loops to which the order to stop could not be written
@@ -41,6 +42,8 @@ class Doer:
                     spawns.append((intent, state.loops[loop]))
                 case actions.ReturnBranch():
                     self.slow.submit(self._return_branch, state, intent, action)
+                case actions.Notify():
+                    self.aside.submit(self._notify, intent, action)
                 case actions.Scale() | actions.FreeDisk():
                     self.slow.submit(self._keep_house, intent, action)
                 case actions.Verify(candidate=candidate):
@@ -69,17 +72,19 @@ class Doer:
                 self._order(
                     state, loop, Order(serial=intent, want=Want.PAUSED, now=now, why=f"parked: {action.because}")
                 )
-            case actions.Resume(loop=loop) | actions.Unpark(loop=loop):
+            case actions.Unpark(loop=loop):
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True))
+            case actions.Resume(loop=loop, now=now):
+                self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True, ask=now))
             case actions.StopLoop(loop=loop, now=now):
                 self._stop(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
             case actions.RestartLoop(loop=loop, reset_to=reset_to):
                 self._assign(state, state.loops[loop], state.restarts[intent], reset_to)
                 hit("assignment_written")
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, now=True, retry=True, why="restart"))
-            case actions.Tell(loop=loop, template=template, slots=slots):
+            case actions.Tell(loop=loop, template=template, slots=slots, now=now):
                 text = fill(self.world.template(template), slots)
-                self.world.folders.note(state.loops[loop].loop.folder, f"{intent:08d}-{template}.md", text)
+                self.world.folders.note(state.loops[loop].loop.folder, note_name(intent, template, now=now), text)
                 hit("note_written")
             case actions.Restore(loop=loop, paths=paths):
                 self._assign(state, state.loops[loop], state.loops[loop].generation, state.loops[loop].reset_to, paths)
@@ -87,7 +92,7 @@ class Doer:
                 pass
             case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
                 pass  # not quick
-            case actions.Scale() | actions.FreeDisk():
+            case actions.Scale() | actions.FreeDisk() | actions.Notify():
                 pass  # not quick
 
     def reassign(self, state: NightState) -> None:
@@ -150,6 +155,21 @@ class Doer:
         outcome = Outcome(kind=Kind.FOREIGN_CHANGE, detail=where, evidence=(Evidence(what=what[:500]),))
         body = ("", 0, 0, OutcomeNoted(outcome=outcome))
         self.inbox.put(Settled(intent=intent, result=result, detail=what[:500], bodies=(body,)))
+
+    def _notify(self, intent: int, action: actions.Notify) -> None:
+        """Tell the person, and record whether that went well. Runs in ``aside``."""
+        result, detail = self.tell_person(action.title, action.body)
+        self.inbox.put(Settled(intent=intent, result=result, detail=detail))
+
+    def tell_person(self, title: str, body: str) -> tuple[str, str]:
+        """Return how it went, as the result and detail of an action. Takes as long as the way to the person does."""
+        if self.world.notifier is None:
+            return "done", "nobody is configured to be told; `ralphd status` and the report say it"
+        try:
+            self.world.notifier.notify(self.world.hide(f"ralphd: {title}"), self.world.hide(body))
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            return "failed", self.world.hide(str(error) or type(error).__name__)[:500]
+        return "done", ""
 
     def _keep_house(self, intent: int, action: actions.Scale | actions.FreeDisk) -> None:
         """Write down which loops there are, or make room. Runs in ``slow``."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
 
+from ralphd.core.errors import AdviserError
 from ralphd.core.events import Body, Entry
 from ralphd.core.model import Candidate, Verdict
 
@@ -73,5 +74,23 @@ class Closed:
     trouble: tuple[str, ...] = ()
 
 
-Message = Stored | Settled | Judged | Asked | Rang | Changed | Leave | Closed
+@dataclass(frozen=True, kw_only=True)
+class Advised:
+    """The supervisor's model answered about a loop, or didn't. ``serial``: of the question."""
+
+    loop: str
+    serial: int
+    body: bytes
+    error: AdviserError | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """Whether the model's endpoint answers was looked at."""
+
+    error: AdviserError | None
+
+
+Message = Stored | Settled | Judged | Asked | Rang | Changed | Leave | Closed | Advised | Reached
 Inbox = SimpleQueue[Message]

@@ -10,7 +10,7 @@ from typing import Any
 from ralphd.core import actions, events, plan, policy
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
-from ralphd.core.state import NightState
+from ralphd.core.state import QUOTED_CHARS, NightState, quoted
 from ralphd.core.status import DaemonFacts, status
 from ralphd.daemon.inbox import Asked
 from ralphd.daemon.tick import Night
@@ -37,6 +37,8 @@ class Desk:
                 self._steer(asked, str(verb))
             case "scale":
                 self._scale(asked)
+            case "repair":
+                self._repair(asked)
             case "stop":
                 self._stop(asked)
             case _:
@@ -63,6 +65,20 @@ class Desk:
     def _steer(self, asked: Asked, verb: str) -> None:
         names = self._names(asked)
         proposals = [_proposal(self.night.state, verb, name, asked.request) for name in names]
+        self._propose(asked, proposals, actions.ASKED)
+
+    def _repair(self, asked: Asked) -> None:
+        note = str(asked.request.get("note") or "").strip()
+        if len(note) > QUOTED_CHARS:
+            words = (
+                f"a note may have {QUOTED_CHARS} characters, this one has {len(note)}; put it into a file and name it"
+            )
+            refuse(asked.reply, words, WRONG_USAGE)
+            return
+        template, slots = ("repair-operator", {"note": quoted(note)}) if note else ("repair-look", {})
+        proposals: list[Action] = [
+            actions.Tell(loop=name, template=template, slots=slots, now=True) for name in self._named(asked)
+        ]
         self._propose(asked, proposals, actions.ASKED)
 
     def _stop(self, asked: Asked) -> None:
@@ -108,16 +124,20 @@ class Desk:
 
     def _names(self, asked: Asked) -> list[str]:
         """Return the loops that are named, each once; all that were not stopped when none is."""
+        return self._named(asked) or [
+            name for name, loop in self.night.state.loops.items() if loop.want is not Want.STOPPED
+        ]
+
+    def _named(self, asked: Asked) -> list[str]:
         given = asked.request.get("loops")
-        names = list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
-        return names or [name for name, loop in self.night.state.loops.items() if loop.want is not Want.STOPPED]
+        return list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
 
 
 def _proposal(state: NightState, verb: str, name: str, request: dict[str, object]) -> Action:
     if verb == "pause":
         return actions.Pause(loop=name, now=request.get("now") is True)
     if verb == "resume":
-        return actions.Resume(loop=name)
+        return actions.Resume(loop=name, now=request.get("now") is True)
     loop = state.loops.get(name)
     clean = request.get("clean") is True and loop is not None
     reset_to = (loop.best_commit or state.tasks[loop.loop.task].task.base) if loop is not None and clean else ""

@@ -14,8 +14,9 @@ from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Strain
 from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
+from ralphd.daemon.consult import Consultant
 from ralphd.daemon.failpoints import hit
-from ralphd.daemon.inbox import Asked, Changed, Closed, Judged, Leave, Message, Rang, Settled, Stored
+from ralphd.daemon.inbox import Advised, Asked, Changed, Closed, Judged, Leave, Message, Rang, Reached, Settled, Stored
 from ralphd.daemon.pressure import Pressures
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
@@ -57,6 +58,7 @@ class Daemon:
     desk: Desk
     closing: Closing
     hooks: Hooks
+    consultant: Consultant
     troubles: dict[str, str] = field(default_factory=dict)
     fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
     pressures: Pressures = field(default_factory=Pressures)
@@ -112,7 +114,12 @@ class Daemon:
     def _look_at_troubles(self) -> None:
         journal, short = self.night.world.journal, self.hooks.room()
         now: dict[Kind, str] = {} if short is None else {short[0]: short[1]}
-        said = {"disk": short[1] if short else "", "backup": self.backup_trouble, "journal": ""}
+        said = {
+            "disk": short[1] if short else "",
+            "backup": self.backup_trouble,
+            "journal": "",
+            "model": self.consultant.trouble,
+        }
         if journal.trouble:
             said["journal"] = f"the journal can't be written: {journal.trouble}"
             now[journal.trouble_kind] = said["journal"]
@@ -128,6 +135,7 @@ class Daemon:
         began, over = self.pressures.look(now, self.night.world.clock.monotonic())
         for words in began:
             self.night.world.log.error(words)
+            self.night.doer.aside.submit(self.night.doer.tell_person, "this machine needs you", words)
         for kind, words in over:
             self.night.note(kind, words)
 
@@ -149,6 +157,11 @@ class Daemon:
                 self._leave(why)
             case Closed(trouble=trouble):
                 self._closed(trouble)
+            case Advised():
+                self.consultant.arrived.append(message)
+                self.night.advance()
+            case Reached():
+                self.consultant.reached(self.night, message)
             case _:
                 assert_never(message)
 

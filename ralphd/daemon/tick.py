@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ralphd.core import actions, clocks, events, policy
@@ -41,6 +41,9 @@ class Night:
     sight: Sight
     doer: Doer
     unstored: int = 0  # entries submitted and not committed yet
+    consult: Callable[[Night], frozenset[str]] = lambda _night: frozenset()  # whose trouble a model is asked about
+    consulted: frozenset[str] = frozenset()
+    hears: Callable[[Entry], None] = lambda _entry: None  # everything that is stored
     read: Reading | None = None  # the clocks, when they were looked at last
     gaps: list[Gap] = field(default_factory=list)  # in which nobody could work, newest last
     failing: dict[str, tuple[float, float]] = field(default_factory=dict)  # not again before (monotonic), and how long
@@ -66,6 +69,9 @@ class Night:
         if self.unstored or not self.sight.heard:
             return
         self.record(self.entry(loop, body) for loop, body in policy.conclude(self.state, self.present()))
+        if self.unstored:
+            return
+        self.consulted = self.consult(self)
         if not self.unstored:
             self.intend(policy.decide(self.state, self.present()))
 
@@ -103,6 +109,7 @@ class Night:
             in_flight=frozenset((*(actions.key(action) for action in open_), *self._waited_for())),
             strains=self.sight.strains,
             bounds=Bounds(least=supervisor.width_min, most=supervisor.width_max),
+            consulted=self.consulted,
         )
 
     def _waited_for(self) -> list[str]:
@@ -116,8 +123,9 @@ class Night:
             wait_s = min(AGAIN_MAX_S, max(AGAIN_MIN_S, 2 * waited_s))
             self.failing[key] = (self.world.clock.monotonic() + wait_s, wait_s)
 
-    def intend(self, decisions: Iterable[Decision]) -> None:
-        intents = [self._intent(decision) for decision in decisions]
+    def intend(self, decisions: Iterable[Decision], told: Iterable[Entry] = ()) -> None:
+        """Record intents, in one commit with what they follow from."""
+        intents = [*told, *(self._intent(decision) for decision in decisions)]
         if intents:
             hit("intent_decided")
             self.record(intents)
@@ -130,6 +138,7 @@ class Night:
         intended = []
         for entry in message.entries:
             self.state.apply(entry)
+            self.hears(entry)
             if isinstance(entry.body, events.ActionIntended):
                 action = events.action_from_json(entry.body.type, entry.body.args)
                 self._note_spawn(action)

@@ -36,5 +36,7 @@ class World:
     runner: Callable[[str], tuple[str, ...]]
     template: Callable[[str], str]
     log: Any  # a structlog logger
+    notifier: ports.Notifier | None = None  # None: nobody is configured to be told
+    hide: Callable[[str], str] = str  # takes secrets out of what leaves the house
     frame: Callable[[], None] = lambda: None
     free_disk: Callable[[], int] = lambda: 0

@@ -73,6 +73,7 @@ class LoopFolders:
         notes = Path(folder) / "notes"
         if not (notes / "used" / name).exists():
             _replace(notes / name, text.encode())
+            _ring(os.path.join(folder, "calls", "bell"))  # one for the session that runs is taken at once
 
     def told(self, loop: Loop, night: str, after_seq: int) -> Told:
         tail = self._tail(loop.folder, after_seq)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ralphd.agents.lines import Lines
 from ralphd.core.facts import EndedBy, Facts
 from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.ownretries import OwnRetries
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.records import Progressed, Repaired, ToolEnded, Usage
+from ralphd.core.records import NotesGiven, Progressed, Repaired, ToolEnded, Usage
+from ralphd.core.signals import Resulted
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
 from ralphd.pane.session import Exit, read_some, waiting_bytes
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ralphd.pane.calls import CallEvent, CallWatch
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
+    from ralphd.pane.gatekeeper import Gatekeeper
+    from ralphd.pane.notes import Notes
     from ralphd.pane.procs import Proc
     from ralphd.pane.rawlog import RawLog
     from ralphd.pane.recorder import Recorder
@@ -60,6 +64,7 @@ class Pane:
     watch: CallWatch
     recorder: Recorder
     digest: Digest
+    gate: Gatekeeper
 
     def pause(self, seconds: float) -> None:
         """Wait a moment while others end; whatever comes meanwhile is taken."""
@@ -75,6 +80,7 @@ class Tally:
     calls: int = 0
     leftovers: int = 0
     tool_kills: int = 0
+    own_retries: OwnRetries = field(default_factory=OwnRetries)
 
     def with_usage_of(self, reading: Reading) -> Usage:
         return Usage(
@@ -104,6 +110,8 @@ class Attempt:
         limits: Limits,
         logs: tuple[RawLog, RawLog],
         tally: Tally,
+        tells: bool,
+        notes: Notes,
         changed_before_s: Callable[[], float | None],
     ) -> None:
         now = time.monotonic()
@@ -113,7 +121,7 @@ class Attempt:
         self.seconds = 0.0
         self._pane, self._session, self._reader = pane, session, reader
         self._log, self._errors = logs
-        self._tally = tally
+        self._tally, self._tells, self._notes = tally, tells, notes
         self._changed_before_s = changed_before_s
         self._started = now
         self._lines = Lines(offset=self._log.offset)
@@ -139,6 +147,7 @@ class Attempt:
                 self._look()
             self.seconds = time.monotonic() - self._started
             self._drain()
+            self._tally.own_retries.end(time.monotonic())
             self._end_leftovers()
         finally:
             ears.forget(session.stdout)
@@ -182,6 +191,10 @@ class Attempt:
         for told in self._reader.read(line, start, end):
             self.reading.add(told)
             self._patience.note(told, now)
+            self._tally.own_retries.note(told, now)
+            self._pane.gate.heard(told)
+            if isinstance(told, Resulted):
+                self._session.input.close()  # with its stdin open it would wait for more
             self._pane.digest.show(told)
 
     def _take_errors(self) -> None:
@@ -223,6 +236,7 @@ class Attempt:
         for event in pane.watch.tick(now):
             self._note_call(event)
         pane.wishes.heed(pane.ears.signals)
+        self._give_notes()
         if now >= self._look_at:
             self._look_at = now + self._look_every_s
             if self._stirring.look(now):
@@ -230,6 +244,7 @@ class Attempt:
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
             pane.wishes.read()  # a bell that an agent removed can't ring
+            pane.gate.still_tries(tells=self._tells)
             self._tell_progress(now)
         if self._session.pid in pane.ears.exits:
             return
@@ -237,6 +252,11 @@ class Attempt:
             self._sync_at = now + PROGRESS_S
             pane.recorder.sync()
         self._judge(now)
+
+    def _give_notes(self) -> None:
+        if given := self._notes.give(self._session.input):
+            self._pane.recorder.append(NotesGiven(names=given, how="live"), at=time.time())
+            self._pane.digest.say(f"told the running session: {', '.join(given)}")
 
     def _excuse(self, lost_s: float) -> None:
         if lost_s:
@@ -248,7 +268,14 @@ class Attempt:
 
     def _judge(self, now: float) -> None:
         over = self._patience.over(now, self.reading, open_calls=len(self._open))
-        if self._pane.wishes.cut:
+        wishes = self._pane.wishes
+        waits = self._tally.own_retries.waiting is not None
+        wishes.ask = wishes.ask and waits  # there is nothing to cut otherwise
+        if wishes.ask and over is EndedBy.ITSELF:
+            over = EndedBy.ASKED_ANEW
+        if over is EndedBy.ITSELF and self._may_be_taken_up():
+            over = EndedBy.NOTE
+        if wishes.cut:
             over = EndedBy.OPERATOR
         if over is EndedBy.ITSELF or now < self._end_again_at:
             return
@@ -259,6 +286,11 @@ class Attempt:
             self._pane.digest.say(_ENDING[over])
         self._end_session()
         self._end_again_at = time.monotonic() + END_AGAIN_S
+
+    def _may_be_taken_up(self) -> bool:
+        """Tell whether a note waits for this session's end, and the session can be ended softly: between two calls."""
+        working = self.reading.begun and not self.reading.settled
+        return bool(self._notes.waiting and working and not self._open and not self.reading.open_calls)
 
     def _files_change(self, now: float) -> bool:
         """Tell whether files of the worktree show life after all: who changes them may run outside of our tree."""
@@ -272,6 +304,7 @@ class Attempt:
         if isinstance(event, CallOpened):
             self.calls += 1
             self._open.add(event.call_id)
+            self._pane.gate.answered()  # nobody but a model that answers asks for one
             return
         self._open.discard(event.call_id)
         self._patience.heard(time.monotonic())  # the agent's turn begins
@@ -289,20 +322,12 @@ class Attempt:
             output_bytes=self._log.offset + self._errors.offset,
             calls=self._tally.calls + max(self.calls, self.reading.calls),
             quiet_for_s=0.0,
+            client_waits=self._tally.own_retries.waits_for,
         )
         if told != self._told:
             self._told = told
             quiet_for_s = round(now - self._patience.last_byte, 1)
-            self._pane.recorder.append(
-                Progressed(
-                    usage=usage,
-                    compactions=told.compactions,
-                    output_bytes=told.output_bytes,
-                    calls=told.calls,
-                    quiet_for_s=quiet_for_s,
-                ),
-                at=time.time(),
-            )
+            self._pane.recorder.append(replace(told, quiet_for_s=quiet_for_s), at=time.time())
 
     # Ending.
 
@@ -328,8 +353,11 @@ _ENDING = {
     EndedBy.RESULT_GRACE: "the agent gave its final result but doesn't exit: ending it, its work is kept",
     EndedBy.QUIET: "no output and no activity for too long: ending this session",
     EndedBy.SILENT_STREAM: "the model's answer stopped coming: ending this attempt",
+    EndedBy.ENDLESS: "it asks the model in vain, again and again: ending this attempt",
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
+    EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
+    EndedBy.NOTE: "ending this attempt: the session is taken up again with a note",
 }
 
 

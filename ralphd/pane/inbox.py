@@ -6,7 +6,7 @@ import json
 import os
 
 from ralphd.core.codec import Malformed, load
-from ralphd.core.exchange import Assignment, Order
+from ralphd.core.exchange import NOW, Assignment, Order
 from ralphd.pane.files import read_regular
 
 TYPE_CHECKING = False
@@ -37,6 +37,7 @@ class Inbox:
         self.trouble = ""
         self._seen: tuple[int, ...] | None = None
         self._known: Assignment | None = None
+        self._noted: tuple[int, ...] | None = None
 
     def assignment(self) -> Assignment | None:
         """Return what loop.json says; it is read again only when it was replaced."""
@@ -49,10 +50,15 @@ class Inbox:
     def order(self) -> Order | None:
         return self._load(Order, "order.json")
 
-    def notes(self) -> tuple[tuple[str, str], ...]:
-        """Return (name, text) of each note, in order of name."""
+    def has_news(self) -> bool:
+        """Tell whether a note came or went since the last time. Takes microseconds."""
+        before, self._noted = self._noted, stamp(os.path.join(self._folder, "notes"))
+        return self._noted != before
+
+    def notes(self, *, now: bool = False) -> tuple[tuple[str, str], ...]:
+        """Return (name, text) of each note, in order of name; with ``now`` those that must not wait."""
         found = []
-        for name in self._names():
+        for name in self._names(f"{NOW}.md" if now else ".md"):
             try:
                 data = read_regular(os.path.join(self._folder, "notes", name), NOTE_LIMIT_BYTES)
             except OSError:
@@ -72,12 +78,12 @@ class Inbox:
         except OSError as error:
             self.trouble = f"notes: {error.strerror}"
 
-    def _names(self) -> list[str]:
+    def _names(self, ending: str) -> list[str]:
         try:
             names = os.listdir(os.path.join(self._folder, "notes"))
         except OSError:
             return []
-        return sorted(name for name in names if name.endswith(".md"))
+        return sorted(name for name in names if name.endswith(ending))
 
     def _load(self, cls: type[T], name: str) -> T | None:
         try:

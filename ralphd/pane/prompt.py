@@ -18,6 +18,7 @@ except ImportError:
 PROMPT_LIMIT_BYTES = 16 << 20
 
 GO_ON = b"The connection to the model was lost. Go on exactly where you were; nothing else has changed.\n"
+GO_ON_WITH = b"This session was interrupted for a moment. Go on exactly where you were, with this in mind:\n"
 
 
 class NoPrompt(Exception):
@@ -49,7 +50,13 @@ def compose(preamble: str, prompt: bytes, notes: Iterable[tuple[str, str]]) -> P
     """Join the preamble, the exact bytes of PROMPT.md and the notes (name, text) for this session."""
     parts = [preamble.encode("utf-8", "replace").rstrip() + b"\n\n"] if preamble.strip() else []
     parts.append(prompt)
-    for name, text in notes:
+    return Prompt(text=with_notes(b"".join(parts), notes), sha256=sha256(prompt).hexdigest(), size_bytes=len(prompt))
+
+
+def with_notes(text: bytes, notes: Iterable[tuple[str, str]]) -> bytes:
+    """Return what a session is told, with its notes behind."""
+    parts = [text]
+    for name, note in notes:
         head = f"\n\n--- A note for this session ({name}) ---\n"
-        parts.append((head + text.rstrip() + "\n").encode("utf-8", "replace"))
-    return Prompt(text=b"".join(parts), sha256=sha256(prompt).hexdigest(), size_bytes=len(prompt))
+        parts.append((head + note.rstrip() + "\n").encode("utf-8", "replace"))
+    return b"".join(parts)

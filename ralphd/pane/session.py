@@ -48,6 +48,41 @@ class Exit:
         return cls(code=code, signal=None) if code >= 0 else cls(code=None, signal=-code)
 
 
+class Input:
+    """Our end of an agent's stdin, non-blocking. It is closed once, by whoever is first."""
+
+    def __init__(self, fd: int = -1) -> None:
+        self._fd = fd
+        self._unsent = b""
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
+    def say(self, data: bytes) -> bool:
+        """Send ``data`` as soon as the agent reads it; False when it never will, or hasn't read what came before."""
+        self.flush()
+        if not self.is_open or self._unsent:
+            return False
+        self._unsent = data
+        self.flush()
+        return self.is_open
+
+    def flush(self) -> None:
+        try:
+            while self._unsent and self.is_open:
+                self._unsent = self._unsent[os.write(self._fd, self._unsent) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()  # it reads no more
+
+    def close(self) -> None:
+        if self.is_open:
+            os.close(self._fd)
+            self._fd = -1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Session:
     """A running agent: leader of a session of its own. The pipes are ours, non-blocking."""
@@ -55,17 +90,20 @@ class Session:
     pid: int
     stdout: int
     stderr: int
+    input: Input
 
     def close(self) -> None:
+        self.input.close()
         os.close(self.stdout)
         os.close(self.stderr)
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: str, stdin: bytes) -> Session:
+def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: str, stdin: bytes, stays_open: bool = False) -> Session:
     """Start ``argv`` in ``cwd`` with ``stdin`` to read and an environment that is exactly ``env``.
 
     stdin is a file in memory: a CLI may seek in it or read it late, no other process can change it, and replacing a
-    file on disk for each session took 12 ms where this takes none.
+    file on disk for each session took 12 ms where this takes none. One that ``stays_open`` is a pipe, unless its
+    beginning is longer than a pipe may be.
 
     Raises StartFailed when the program is at fault, OSError when ``cwd`` is gone or the host is short of something.
     The runner's own folder is changed for a moment, because posix_spawn has no other way to set the child's; nothing in
@@ -74,13 +112,15 @@ def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: str, stdin: bytes
     program = _resolve(argv[0], env.get("PATH", os.defpath), cwd)
     out_read, out_write = os.pipe2(os.O_CLOEXEC)
     err_read, err_write = os.pipe2(os.O_CLOEXEC)
+    told = Input()
     try:
-        source = _in_memory(stdin)
+        source, told = (_piped(stdin) if stays_open else None) or (_in_memory(stdin), told)
         try:
             pid = _spawn(program, argv, env, cwd, (source, out_write, err_write))
         finally:
             os.close(source)
     except OSError as error:
+        told.close()
         os.close(out_read)
         os.close(err_read)
         if error.errno in SHORTAGES or error.filename == cwd:
@@ -91,7 +131,7 @@ def start(argv: Sequence[str], env: Mapping[str, str], *, cwd: str, stdin: bytes
         os.close(err_write)
     os.set_blocking(out_read, False)
     os.set_blocking(err_read, False)
-    return Session(pid=pid, stdout=out_read, stderr=err_read)
+    return Session(pid=pid, stdout=out_read, stderr=err_read, input=told)
 
 
 def _spawn(program: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, files: tuple[int, int, int]) -> int:
@@ -103,6 +143,22 @@ def _spawn(program: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, 
         )
     finally:
         os.chdir("/")
+
+
+def _piped(data: bytes) -> tuple[int, Input] | None:
+    """Return the end of a pipe that ``data`` can be read from, and our end of it; None if it can't hold so much."""
+    source, end = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(end, False)
+    try:
+        if len(data) > CHUNK_BYTES:
+            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, len(data))
+        if os.write(end, data) == len(data):
+            return source, Input(end)
+    except OSError:  # past what one user's pipes may hold
+        pass
+    os.close(source)
+    os.close(end)
+    return None
 
 
 def _in_memory(data: bytes) -> int:

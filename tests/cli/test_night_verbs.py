@@ -198,3 +198,21 @@ def test_without_a_night_each_verb_says_so(night):
         assert (done.returncode, len(done.stderr.splitlines())) == (3, 1), (verb, done)
         assert "no night has been yet" in done.stderr
     assert not night.state.exists()
+
+
+def test_a_person_leaves_a_note_and_the_agent_reads_it(night):
+    """Quoted, as the operator's words; without a note the advice to stop and look."""
+    night.start()
+    until(lambda: both_counted(night), "both loops count")
+    assert night.good("repair", "loop-1", "Count in twos.\x1b[2J\nThen rest.") == "a note is left for: loop-1\n"
+    night.good("repair", "loop-2")
+    given = until(lambda: _used(night, "loop-1"), "it is read")
+    assert "Note from the person who runs this loop" in given
+    assert "> Count in twos. [2J\n> Then rest." in given
+    assert "look where you stand" in until(lambda: _used(night, "loop-2"), "so is the advice")
+    assert night.ralphd("repair", "loop-1", "x" * 2001).returncode == 2
+    assert night.ralphd("repair", "loop-9", "x").returncode == 3
+
+
+def _used(night, loop):
+    return "".join(path.read_text() for path in night.state.glob(f"nights/*/loops/{loop}/notes/used/*.md"))

@@ -6,7 +6,18 @@ from ralphd.core.exchange import Limits
 from ralphd.core.facts import EndedBy
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.signals import Called, Compacted, Requesting, Resulted, Retrying, Returned, Said, Streamed, Unread
+from ralphd.core.signals import (
+    Called,
+    Compacted,
+    Failed,
+    Requesting,
+    Resulted,
+    Retrying,
+    Returned,
+    Said,
+    Streamed,
+    Unread,
+)
 
 LIMITS = Limits(quiet_s=900, stream_s=300, result_grace_s=20)
 
@@ -50,6 +61,12 @@ def test_a_cli_that_waits_by_itself_is_not_stalled():
     assert agent.after(1).over() is EndedBy.SILENT_STREAM
 
 
+def test_a_cli_that_shows_no_pieces_of_an_answer_may_think_long_after_a_wait_of_its_own():
+    agent = Agent().tells(Retrying(delay_s=5)).after(800)
+    assert agent.over() is EndedBy.ITSELF
+    assert agent.after(105).over() is EndedBy.QUIET
+
+
 def test_a_tool_call_is_not_a_silent_stream():
     agent = Agent().tells(Requesting(), Called(id="1", tool="Bash", command="make")).after(400)
     assert agent.over() is EndedBy.ITSELF
@@ -91,3 +108,10 @@ def test_the_next_look_is_never_late():
         agent = Agent().tells(*signals)
         agent.after(agent.patience.next_look_s(agent.now, agent.reading))
         assert agent.over() is not EndedBy.ITSELF
+
+
+def test_a_cli_that_asks_in_vain_without_end_is_ended_at_once_and_one_failure_ends_nothing():
+    agent = Agent().tells(Failed(error="truncated"))
+    assert agent.over() is EndedBy.ITSELF
+    agent.tells(Failed(error="truncated", endless=True), Said(text="half an ans"))
+    assert agent.over(open_calls=1) is EndedBy.ENDLESS

@@ -25,6 +25,8 @@ from support.model_script import (
 from support.model_server import ModelServer, serving
 from support.paneloop import PaneLoop, until
 
+from ralphd.core.exchange import note_name
+
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 MIB = 2**20
@@ -86,3 +88,26 @@ def test_a_fault_that_outlasts_the_client_does_not_end_the_trajectory(run: Run) 
     loop, _ = run(bash("echo before"), times(6, fault(500), CARRY_ON))
     assert len(loop.bodies("TrajectoryStarted")) == 1
     assert max(body["attempt"] for body in loop.bodies("AgentStarted")) > 1
+
+
+def test_a_note_reaches_the_session_that_runs_and_the_session_still_ends(tmp_path: Path) -> None:
+    """It comes while a call runs: the model reads it beside that call's result, in the same session."""
+    waits = bash(f"until [ -e {tmp_path}/told ]; do read -t 0.1 _ </dev/zero; done; echo the call ended")
+    chapter = session(waits, bash("echo carried on >>file.txt"), say("done"))
+    with serving(stories({"one": story(chapter, session(say("idle")))})) as server:
+        env = real_claude.environment(server.base_url, str(tmp_path / "home"))
+        loop = PaneLoop(tmp_path, "", cli="claude", env=env, program=real_claude.program())
+        try:
+            loop.start()
+            until(lambda: loop.bodies("AgentStarted") and [r for r in server.seen() if r.kind == "main"], "it asks")
+            (loop.folder / "notes" / note_name(1, "repair-operator", now=True)).write_text("Look at tail() first.")
+            loop.ring()
+            assert loop.wait_for("NotesGiven")[0]["how"] == "live"
+            (tmp_path / "told").touch()
+            ended = loop.wait_for("TrajectoryEnded")[0]
+        finally:
+            loop.clean_up()
+    assert (ended["outcome"]["kind"], ended["attempts"]) == ("done.next", 1)
+    told = next(request for request in server.seen() if "Look at tail() first." in request.news)
+    assert (told.session, told.turn) == (0, 1)
+    assert "the call ended" in told.news

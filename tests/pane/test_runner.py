@@ -113,7 +113,7 @@ def test_a_signal_that_ends_an_agent_is_named(make):
 
 
 def test_quick_crashes_in_a_row_slow_down_and_become_a_crash_loop(make):
-    loop = make("#!/bin/sh\nexit 3\n")
+    loop = make("#!/bin/sh\nexit 3\n", limits={"backoff_min_s": 1.0, "backoff_max_s": 300.0})
     loop.start()
     loop.wait_for("Waiting", 3)
     untils = [(r["at"], r["body"]["until"]) for r in loop.records("Waiting")[:3]]

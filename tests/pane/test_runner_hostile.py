@@ -131,7 +131,7 @@ def test_a_loop_folder_that_lost_its_parts_gets_them_back(make):
 CLAUDE = r"""#!/bin/sh
 say() { printf '%s\n' "$1"; }
 n=$(cat $ROOT/n 2>/dev/null || echo 0); echo $((n + 1)) >$ROOT/n
-echo "$*" >>$ROOT/argv; cat >$ROOT/stdin.$n
+echo "$*" >>$ROOT/argv; head -n 1 >$ROOT/stdin.$n
 say '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","model":"m","claude_code_version":"2"}'
 say '{"type":"system","subtype":"status","status":"requesting","session_id":"s"}'
 if [ $n = 0 ]; then exec sleep 600; fi

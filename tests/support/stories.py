@@ -15,10 +15,12 @@ from ralphd.core.exchange import Assignment
 from ralphd.core.model import Candidate, Loop, Task, Verdict, Verifier
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Head
+from ralphd.core.redact import Redactor
 from ralphd.core.state import LoopState, NightState, fold
 from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
 from ralphd.daemon.close import Closing
+from ralphd.daemon.consult import Consultant, Room
 from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk
@@ -26,7 +28,18 @@ from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
 from ralphd.daemon.verify import VerifyQueue
 from ralphd.daemon.world import Assign, World
-from ralphd.testing import FakeClock, FakeFolders, FakeHost, FakeJournal, FakeJudge, FakePanes, FakeRepositories
+from ralphd.ports import Adviser
+from ralphd.testing import (
+    FakeAdviser,
+    FakeClock,
+    FakeFolders,
+    FakeHost,
+    FakeJournal,
+    FakeJudge,
+    FakeNotifier,
+    FakePanes,
+    FakeRepositories,
+)
 
 NIGHT = "2026-11-30-a"
 BASE = "b" * 40
@@ -44,7 +57,18 @@ class Now(Executor):
 class Story:
     """``begin`` writes the night's first entries; ``step`` lets the daemon make passes until nothing moves."""
 
-    def __init__(self, *, loops: int = 2, verifier: Verifier | None = None, ends_in_s: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        loops: int = 2,
+        verifier: Verifier | None = None,
+        ends_in_s: float | None = None,
+        adviser: Adviser | None = None,
+    ) -> None:
+        self.adviser = adviser or FakeAdviser(reply=lambda _: b"", model="")
+        self.budget, self.logs = 200, dict[str, str]()
+        self.stuck = lambda _state, _now: ()
+        self.offers = lambda _state, _loop: ()
         self.clock, self.journal, self.panes = FakeClock(), FakeJournal(), FakePanes(up=False)
         self.repositories, self.folders, self.judge, self.host = (
             FakeRepositories(),
@@ -52,6 +76,7 @@ class Story:
             FakeJudge(),
             FakeHost(),
         )
+        self.notifier: FakeNotifier | None = FakeNotifier()
         self.verifier = verifier or Verifier(command="true")
         self.seq: dict[str, int] = {}
         self.ready: list[str] = []
@@ -83,6 +108,7 @@ class Story:
             assignment=assignment,
             runner=lambda folder: ("runner", folder),
             template=lambda name: f"{name}: {{commit}}{{ref}}",
+            notifier=self.notifier,
             log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[lambda *_: ""]),
         )
         queue = VerifyQueue(
@@ -91,15 +117,35 @@ class Story:
             done=lambda i, c, v: self.inbox.put(Judged(intent=i, candidate=c, verdict=v)),
             superseded=lambda i: self.inbox.put(Settled(intent=i, result="superseded")),
         )
-        doer = Doer(world=world, inbox=self.inbox, slow=Now(), queue=queue)
+        doer = Doer(world=world, inbox=self.inbox, slow=Now(), aside=Now(), queue=queue)
         state = fold(self.journal.stored)
         seqs = {name: max((e.seq for e in self.journal.stored if e.loop == name), default=0) for name in state.loops}
         night = Night(world=world, inbox=self.inbox, state=state, sight=Sight(last_seq=seqs), doer=doer)
         self.night = night
         hooks = Hooks(ready=lambda text, _runs: self.ready.append(text), report=self._report, reload=self._reload)
         desk = Desk(night=night, facts=lambda: DaemonFacts(pid=1, version="0", started_at=0.0))
-        self.daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks)
+        self.consultant = self._consultant()
+        night.consult, night.hears = self.consultant.heed, self.consultant.chronicle.hear
+        for entry in self.journal.stored:
+            self.consultant.chronicle.hear(entry)
+        self.daemon = Daemon(
+            night=night, desk=desk, closing=Closing(night=night), hooks=hooks, consultant=self.consultant
+        )
         self.daemon.started = self.clock.monotonic()
+
+    def _consultant(self) -> Consultant:
+        return Consultant(
+            adviser=self.adviser,
+            pool=Now(),
+            inbox=self.inbox,
+            room=Room(stuck=self.stuck, offers=self.offers),
+            budget=self.budget,
+            system=lambda: "the rules",
+            excerpt=lambda loop: self.logs.get(loop.loop.id, ""),
+            hide=Redactor(("a secret of the daemon",)).text,
+            fence=lambda: "f" * 32,
+            chance=lambda: 0.5,
+        )
 
     def step(self, seconds: float = 1.0) -> None:
         """Let time pass, make a pass, and handle what comes of it, until the inbox is empty."""
