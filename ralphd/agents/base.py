@@ -75,3 +75,4 @@ class Tells:
     compactions: bool  # it tells each compaction
     partial: bool  # it tells each request and each piece of an answer, so silence can be measured
     resume: bool  # a session can be taken up again with its context
+    bare_calls: bool = False  # what leads a session of its own below it is a tool call, with a guard or without

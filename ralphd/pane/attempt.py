@@ -176,6 +176,7 @@ class Attempt:
         now = time.monotonic()
         for told in self._reader.read(line, start, end):
             self.reading.add(told)
+            self._pane.watch.calling = self.reading.open_calls > 0
             self._patience.note(told, now)
             self._pane.digest.show(told)
 
