@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ralphd import __version__
 from ralphd.cli import memory, preflight
-from ralphd.cli.begin import Begun, Start, find_open
+from ralphd.cli.begin import Begun, Start, find_open, leave_night_file
 from ralphd.cli.place import Place
 from ralphd.cli.pulse import Pulse, pulse
 from ralphd.cli.reports import write_report
@@ -36,8 +36,10 @@ from ralphd.edges.control import ControlServer
 from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
 from ralphd.edges.processes import boot_id, forbid_reading
+from ralphd.edges.reclaim import reclaim
 from ralphd.edges.schedule import Schedule
 from ralphd.edges.space import Ballast
+from ralphd.edges.strain import strains
 from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
 
@@ -213,9 +215,13 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
         backup=lambda: _back_up(place, begun),
         room=ballast.look,
         spare=ballast.drop,
+        strains=lambda: strains(place.state),
         ticked=heart.beat,
     )
     parts = build(begun.frame, begun.journal, hooks)
+    world = parts.daemon.night.world
+    world.frame = lambda: leave_night_file(place, world.config, night, begun.journal.redactor)
+    world.free_disk = lambda: reclaim(place.state, night, time.time())
     control = ControlServer(Path(place.state), on_request(parts.inbox))
     watch = _watch(begun, parts)
     schedule = _schedule(begun, parts)

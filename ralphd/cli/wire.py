@@ -147,6 +147,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     writer = JournalWriter(journal, hooks.spare)
     slots = sum(task.task.verifier.slots for task in state.tasks.values())
     slow, judges = ThreadPoolExecutor(1, "slow"), ThreadPoolExecutor(max(1, slots), "judge")
+    aside = ThreadPoolExecutor(1, "aside")
     processes = LoopProcesses(clock=time.monotonic, wait=time.sleep)
     nonce = secrets.token_hex(16)
     verifiers = Verifiers(
@@ -169,6 +170,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log, journal.redactor),
+        hide=journal.redactor.text,
     )
 
     def judged(intent: int, candidate: Candidate, verdict: Verdict) -> None:
@@ -180,7 +182,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         done=judged,
         superseded=lambda intent: inbox.put(Settled(intent=intent, result="superseded")),
     )
-    doer = Doer(world=world, inbox=inbox, slow=slow, queue=queue)
+    doer = Doer(world=world, inbox=inbox, slow=slow, aside=aside, queue=queue)
     night = Night(world=world, inbox=inbox, state=state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)
     started_at = time.time()
     daemon: Daemon
@@ -203,6 +205,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         verifiers.close()
         slow.shutdown(wait=True, cancel_futures=True)
         judges.shutdown(wait=True, cancel_futures=True)
+        aside.shutdown(wait=True, cancel_futures=True)
         if not writer.close():
             world.log.error("not everything could be written to the journal", why=writer.trouble)
         journal.close()

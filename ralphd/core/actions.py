@@ -26,9 +26,10 @@ class Pause:
 
 @dataclass(frozen=True, kw_only=True)
 class Resume:
-    """Let a held loop go on; a wait is cut short."""
+    """Let a held loop go on; a wait is cut short, with ``now`` also one of the CLI's own."""
 
     loop: str
+    now: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,72 @@ class ReturnBranch:
     to: str
 
 
-Action = SpawnRunner | Pause | Resume | StopLoop | RestartLoop | Verify | Tell | ReturnBranch | EndNight
+@dataclass(frozen=True, kw_only=True)
+class Notify:
+    """Tell the person what waits for them. ``key`` names the need."""
+
+    key: str
+    title: str
+    body: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Park:
+    """Hold a loop back for a while, from its session's end on; ``now`` when the machine itself is in danger.
+
+    ``because`` says to whom it belongs to let it go on: ``trouble``, ``width`` or ``shared cause``.
+    """
+
+    loop: str
+    because: str
+    now: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unpark:
+    """Let a loop that was held back go on."""
+
+    loop: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore:
+    """Put protected files (``paths``), which ``commit`` changed, back as they were, before the loop's next session."""
+
+    loop: str
+    paths: tuple[str, ...]
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Run ``width`` loops at once. Loops that are too many are held back, some that are held back go on."""
+
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeDisk:
+    """Remove what ralphd itself can make again or needs no more. Never anybody's work."""
+
+
+Action = (
+    SpawnRunner
+    | Pause
+    | Resume
+    | StopLoop
+    | RestartLoop
+    | Verify
+    | Tell
+    | ReturnBranch
+    | EndNight
+    | Park
+    | Unpark
+    | Restore
+    | Scale
+    | FreeDisk
+    | Notify
+)
 
 
 def key(action: Action) -> str:
@@ -87,8 +153,10 @@ def key(action: Action) -> str:
     match action:
         case Verify(candidate=candidate):
             return f"Verify {candidate.task} {candidate.commit}"
-        case EndNight():
-            return "EndNight"
+        case EndNight() | Scale() | FreeDisk():
+            return type(action).__name__
+        case Notify(key=name):
+            return f"Notify {name}"
         case Tell(loop=loop, template=template, slots=slots):
             return f"Tell {loop} {template} {sorted(slots.items())}"
         case _:
@@ -97,8 +165,12 @@ def key(action: Action) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """An action with who wants it and why: ``by`` is ``policy``, ``operator`` or ``runner``."""
+    """An action with who wants it and why: ``by`` is ``policy``, ``model``, ``operator`` or ``runner``.
+
+    ``cause`` names the trouble that it shall cure, if any (core/policy/troubles.py).
+    """
 
     action: Action
     why: str
     by: str = "policy"
+    cause: str = ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ralphd.core import actions, codec, records
 from ralphd.core.model import Loop, Task, Verdict
-from ralphd.core.outcomes import Outcome
+from ralphd.core.outcomes import Kind, Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,16 @@ class LoopAdded:
 
 @dataclass(frozen=True, kw_only=True)
 class ActionIntended:
-    """Written before the effect. ``type`` is the action's class name, ``args`` its fields."""
+    """Written before the effect. ``type`` is the action's class name, ``args`` its fields.
+
+    ``cause`` names the trouble that it shall cure, empty when there is none.
+    """
 
     type: str
     args: dict[str, object]
     why: str
     by: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +133,8 @@ class Entry:
 def outcome_of(body: Body) -> Outcome | None:
     """Return the outcome that an entry counts for, if any. A settled claim replaces its trajectory's, it adds none."""
     match body:
+        case records.Repaired(outcome=outcome) if outcome.kind is Kind.TAMPERED:
+            return None  # it was counted with the verdict that it mends
         case (
             records.ToolEnded(outcome=outcome)
             | records.AttemptEnded(outcome=outcome)

@@ -63,6 +63,8 @@ class Patience:
         """Tell why the process must be ended now; ``EndedBy.ITSELF`` while there is no reason."""
         if self.compactions + reading.compactions >= self.limits.compactions:
             return EndedBy.COMPACTIONS
+        if reading.failed is not None and reading.failed.endless:
+            return EndedBy.ENDLESS
         if open_calls:
             return EndedBy.ITSELF  # a tool call has limits of its own
         if reading.settled:

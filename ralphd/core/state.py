@@ -9,8 +9,12 @@ from typing import Any
 from ralphd.core import actions, clocks, events, records
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Want
+from ralphd.core.history import Gain, Past, Remedy, Session, error_of
 from ralphd.core.model import Loop, Task, Verdict
-from ralphd.core.outcomes import Kind, Outcome
+from ralphd.core.outcomes import HEALTHY, Kind, Outcome
+
+WIDTHS_KEPT = 32
+RISES_KEPT = 512  # of a task's best; an hour of a night has a few
 
 
 @dataclass(kw_only=True)
@@ -40,6 +44,10 @@ class LoopState:
     left: str = ""  # why the runner left, when it left on purpose
     pane: str = ""
     agent_pid: int | None = None
+    account: str = ""  # whom inference knew its newest agent as
+    client_waits: str = ""  # its CLI waits by itself before it asks again
+    asks: str = ""  # a dialog that its agent shows
+    still_since: float | None = None  # epoch seconds: since then it waits, is held, or its CLI waits
     waiting_until: float | None = None
     waiting_kind: str = ""
     held_kind: str = ""
@@ -63,6 +71,10 @@ class LoopState:
     tip: str = ""  # where the branch was when its runner last said so
     returned: set[str] = field(default_factory=set)  # commits that others moved its branch to, and it was put back from
     note: str = ""
+    aside: str = ""  # why the policy holds it back, to let it go on by itself; empty: it doesn't
+    restore: tuple[str, ...] = ()  # protected files that its next session must find as they were
+    restored: set[str] = field(default_factory=set)  # commits whose changes to protected files were to be undone
+    past: Past = field(default_factory=Past)
 
     @property
     def held(self) -> bool:
@@ -85,6 +97,25 @@ class TaskState:
     done: bool = False
     verdicts: int = 0
     submissions: int = 0
+    unscored: set[str] = field(default_factory=set)  # loops that got a verdict since the last one with a score
+    doubted: int = 0  # verdicts that a second run did not bear out
+    rises: list[tuple[float, float]] = field(default_factory=list)  # (second of the night, by how much) of its best
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What most loops failed of at once: ``error`` names it, ``since_s`` is the second of the night it was told."""
+
+    entry: int
+    since_s: float
+    error: str
+    loops: tuple[str, ...]
+
+    @staticmethod
+    def of(outcome: Outcome, entry: int, second: float) -> Shared:
+        loops = outcome.detail.get("loops")
+        names = tuple(str(name) for name in loops) if isinstance(loops, list) else ()
+        return Shared(entry=entry, since_s=second, error=str(outcome.detail.get("error", "")), loops=names)
 
 
 @dataclass(kw_only=True)
@@ -99,11 +130,17 @@ class NightState:
     jumped_s: float = 0.0  # by how much the wall's clock was set since the start
     ended_at: float | None = None
     why_ended: str = ""
-    width: int = 0
+    width: int = 0  # loops at once, as things are
+    wished: int = 0  # and as a person wants it
+    widths: list[tuple[float, int]] = field(default_factory=list)  # (second of the night, width) of each change
+    freed_s: float = float("-inf")  # the second of the night at which disk was last freed
+    seen_s: float = 0.0  # the second of the night of the newest entry of the daemon
+    shared: Shared | None = None  # what most loops fail of
     config: dict[str, object] = field(default_factory=dict)
     tasks: dict[str, TaskState] = field(default_factory=dict)
     loops: dict[str, LoopState] = field(default_factory=dict)
     intents: dict[int, events.ActionIntended] = field(default_factory=dict)
+    noticed: dict[str, float] = field(default_factory=dict)  # what a person was told, and when (epoch seconds)
     restarts: dict[int, int] = field(default_factory=dict)  # open intents to restart: the generation each begins
     ending: bool = False
     skip_verification: bool = False
@@ -121,7 +158,12 @@ class NightState:
             loop.generation = entry.generation
             if isinstance(entry.body, records.RunnerStarted):
                 self.boot_id = entry.body.boot_id
-            _apply_runner(loop, entry)
+            _release(self, loop, entry)
+            _apply_runner(loop, entry, self.second(entry.at))
+
+    def second(self, at: float) -> float:
+        """Return the second of the night that a time of day is, whatever the clock was set to meanwhile."""
+        return max(0.0, at - self.started_at - self.jumped_s)
 
 
 # Words of ours, never an agent's: they go into a prompt.
@@ -148,17 +190,22 @@ def fold(entries: Iterable[Entry]) -> NightState:
 
 
 def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> None:
+    state.seen_s = state.second(entry.at)
     match entry.body:
         case events.NightStarted(width=width, ends_at=ends_at, config=config, for_s=for_s):
-            state.for_s = for_s
+            state.for_s, state.wished, state.widths = for_s, width, [(0.0, width)]
             state.id, state.started_at = entry.night, entry.at
             state.width, state.ends_at, state.config = width, ends_at, config
         case events.TaskAdded(task=task):
             state.tasks[task.name] = TaskState(task=task)
         case events.LoopAdded(loop=added):
             state.loops[added.id] = LoopState(loop=added)
+            if len(state.widths) == 1 and len(state.loops) > state.width:  # tasks may ask for more than the night
+                state.width = state.wished = len(state.loops)
         case events.ActionIntended() as intended:
             state.intents[entry.id] = intended
+            if intended.type == actions.Notify.__name__:
+                state.noticed[str(intended.args.get("key", ""))] = entry.at
             if loop is not None and intended.type == actions.ReturnBranch.__name__:
                 loop.returned.add(str(intended.args.get("found", "")))
             if intended.type == actions.RestartLoop.__name__:
@@ -168,18 +215,23 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             generation = state.restarts.pop(intent, 0)
             if intended_then is not None and result == "done":
                 _apply_action(state, intended_then, generation)
+                _remember(state, intent, intended_then)
         case events.VerdictGiven(verdict=verdict, submission=submission):
-            _apply_verdict(state, loop, verdict, submission=submission)
+            _apply_verdict(state, loop, entry, verdict, submission=submission)
         case events.ClaimSettled(outcome=outcome) if loop is not None:
+            _apply_refutation(loop, outcome)
             loop.claim = None
             loop.last_outcome = outcome.kind
-            _apply_refutation(loop, outcome)
         case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.CLOCK_JUMP:
             _apply_jump(state, clocks.seconds_of(outcome))
         case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.REBOOTED and loop is None:
             state.boot_id = str(outcome.detail.get("boot_id", ""))
+        case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.SHARED_CAUSE:
+            state.shared = Shared.of(outcome, entry.id, state.seen_s)
         case events.OutcomeNoted(outcome=outcome) if loop is not None:
             _apply_noted(loop, outcome)
+            if cause := str(outcome.detail.get("cause") or ""):
+                loop.past.noted[cause] = entry.id
         case events.NightEnded(why=why):
             state.ended_at, state.why_ended = entry.at, why
         case _:
@@ -202,6 +254,8 @@ def _apply_noted(loop: LoopState, outcome: Outcome) -> None:
 
 def _apply_refutation(loop: LoopState, outcome: Outcome) -> None:
     if outcome.kind is Kind.FALSE_DONE:
+        if loop.claim is not None:
+            loop.past.refute((loop.claim.generation, loop.claim.trajectory))
         loop.claims_refuted += 1
         said = outcome.evidence[0].what if outcome.evidence else "(nothing)"
         loop.refuted = {"commit": str(outcome.detail.get("commit", ""))[:12], "verdict": quoted(said)}
@@ -223,12 +277,21 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
             loop.left = ""
             if loop.want is Want.RUNNING:  # what held it counts again only if the runner says so again
                 loop.held_kind = loop.held_why = ""
-            loop.wanted_by = intended.by
+            loop.wanted_by, loop.aside = intended.by, ""
             loop.note = "" if loop.want is Want.RUNNING else intended.why
+        case actions.Park(loop=name, because=because):
+            _set_aside(state.loops[name], because, intended.why)
+        case actions.Unpark(loop=name):
+            _set_aside(state.loops[name], "", "")
+        case actions.Scale(width=width):
+            _scale(state, width, intended.by)
+        case actions.Restore(loop=name, paths=paths, commit=commit):
+            state.loops[name].restore = paths
+            state.loops[name].restored.add(commit)
         case actions.RestartLoop(loop=name, reset_to=reset_to):
             loop = state.loops[name]
             loop.want, loop.wanted_by, loop.note = Want.RUNNING, intended.by, ""
-            loop.left = ""
+            loop.left = loop.aside = ""
             if loop.generation < generation:  # else its runner was quicker, and has begun it already
                 loop.generation, loop.reset_to = generation, reset_to
                 loop.claim = None
@@ -237,15 +300,49 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
             state.ending, state.skip_verification = True, now
         case actions.Tell(loop=name):
             state.loops[name].told.add(actions.key(action))
-        case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
+        case actions.FreeDisk():
+            state.freed_s = state.seen_s
+        case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch() | actions.Notify():
             pass
 
 
-def _apply_verdict(state: NightState, loop: LoopState | None, verdict: Verdict, *, submission: bool) -> None:
+def _remember(state: NightState, intent: int, intended: events.ActionIntended) -> None:
+    """Count what was done about a trouble, and what a person did: both begin a new count."""
+    loop = state.loops.get(str(intended.args.get("loop", "")))
+    if loop is not None and (intended.cause or intended.type == actions.RestartLoop.__name__):
+        remedy = Remedy(
+            entry=intent,
+            at_s=state.seen_s,
+            cause=intended.cause,
+            action=intended.type,
+            by=intended.by,
+            reset_to=str(intended.args.get("reset_to", "")),
+        )
+        loop.past.treat(remedy)
+
+
+def _set_aside(loop: LoopState, because: str, why: str) -> None:
+    loop.want, loop.wanted_by = Want.PAUSED if because else Want.RUNNING, "policy"
+    loop.aside, loop.note = because, why
+    loop.left = ""
+
+
+def _scale(state: NightState, width: int, by: str) -> None:
+    state.widths = [*state.widths[-WIDTHS_KEPT:], (state.seen_s, width)]
+    state.width = width
+    if by == "operator":
+        state.wished = width
+
+
+def _apply_verdict(
+    state: NightState, loop: LoopState | None, entry: Entry, verdict: Verdict, *, submission: bool
+) -> None:
     task = state.tasks.get(verdict.task)
     if task is None:
         return
     task.verdicts += 1
+    task.doubted += verdict.kind is Kind.FLAKY
+    task.unscored = set() if verdict.score is not None else {*task.unscored, verdict.loop}
     task.judged[verdict.tree] = verdict
     task.commits[verdict.commit] = verdict.tree
     if not verdict.loop:
@@ -253,20 +350,46 @@ def _apply_verdict(state: NightState, loop: LoopState | None, verdict: Verdict, 
     if loop is not None:
         loop.last_verdict = verdict
         loop.judged.add(verdict.commit)
-        _take_score(task, loop, verdict, submission=submission)
+        loop.restore = () if verdict.kind is not Kind.TAMPERED else loop.restore
+        if submission:
+            loop.past.submit((entry.generation, entry.trajectory))
+        loop.submissions += submission
+        task.submissions += submission
+        _take_gain(state, task, loop, entry)
+    _take_best(state, task, loop, verdict, entry.at)
     task.done = task.done or (submission and task.task.verifier.reached(verdict.score))
 
 
-def _take_score(task: TaskState, loop: LoopState, verdict: Verdict, *, submission: bool) -> None:
-    verifier = task.task.verifier
-    loop.submissions += submission
-    task.submissions += submission
-    if not valid(verdict) or verdict.score is None:
+def _take_gain(state: NightState, task: TaskState, loop: LoopState, entry: Entry) -> None:
+    """Remember what beats all that the loop had. To be called before its best is set anew."""
+    assert isinstance(entry.body, events.VerdictGiven)
+    verdict, start = entry.body.verdict, to_beat(task, loop)
+    if not valid(verdict) or verdict.score is None or not task.task.verifier.better(verdict.score, start):
         return
-    if verifier.better(verdict.score, loop.best_score):
-        loop.best_score, loop.best_commit = verdict.score, verdict.commit
-    if task.best is None or verifier.better(verdict.score, task.best.score):
-        task.best = verdict
+    gain = Gain(
+        entry=entry.id,
+        at_s=state.second(entry.at),
+        generation=entry.generation,
+        trajectory=entry.trajectory,
+        commit=verdict.commit,
+        score=verdict.score,
+        by=0.0 if start is None else abs(verdict.score - start),
+    )
+    loop.past.gain(gain)
+
+
+def _take_best(state: NightState, task: TaskState, loop: LoopState | None, verdict: Verdict, at: float) -> None:
+    verifier, score = task.task.verifier, verdict.score
+    if not valid(verdict) or score is None:
+        return
+    if loop is not None and verifier.better(score, loop.best_score):
+        loop.best_score, loop.best_commit = score, verdict.commit
+    known = task.best.score if task.best is not None else None
+    if not verifier.better(score, known):
+        return
+    task.best = verdict
+    if loop is not None and known is not None and task.base is not None:
+        task.rises = [*task.rises[1 - RISES_KEPT :], (state.second(at), abs(score - known))]
 
 
 def to_beat(task: TaskState, loop: LoopState) -> float | None:
@@ -277,12 +400,50 @@ def to_beat(task: TaskState, loop: LoopState) -> float | None:
     return start
 
 
+def sound_commits(task: TaskState, loop: LoopState) -> tuple[str, ...]:
+    """Return what a loop can safely begin again from, the best first: what it gained with, then the start."""
+    best_first = sorted(loop.past.gains, key=lambda gain: gain.entry, reverse=True)
+    return tuple(dict.fromkeys([*(gain.commit for gain in best_first), task.task.base]))
+
+
 def valid(verdict: Verdict) -> bool:
     """Tell whether a verdict's score may count at all."""
     return verdict.kind not in {Kind.TAMPERED, Kind.FLAKY} and not verdict.unverified
 
 
-def _apply_runner(loop: LoopState, entry: Entry) -> None:
+STANDING = (records.Waiting, records.Held)
+MOVING = (records.Resumed, records.TrajectoryStarted, records.AgentStarted, records.RunnerStarted)
+
+
+def _note_standing(loop: LoopState, entry: Entry) -> None:
+    """Keep since when the loop stands still, if it does."""
+    body = entry.body
+    waits = isinstance(body, records.Progressed) and bool(body.client_waits or body.asks)
+    if isinstance(body, MOVING) or (isinstance(body, records.Progressed) and not waits):
+        loop.still_since = None
+    elif (waits or isinstance(body, STANDING)) and loop.still_since is None:
+        loop.still_since = entry.at
+    if isinstance(body, (*MOVING, *STANDING, records.AttemptEnded, records.TrajectoryEnded)):
+        loop.client_waits = loop.asks = ""
+
+
+def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
+    """Take a shared cause for over when one of those who suffered from it works again."""
+    if state.shared is None or loop.loop.id not in state.shared.loops:
+        return
+    match entry.body:
+        case records.TrajectoryEnded(outcome=outcome, head_before=before, head_after=after):
+            works = outcome.kind in HEALTHY or before != after
+        case records.Progressed(usage=usage):
+            works = (usage.tokens_out or 0) > (loop.usage_now.tokens_out or 0)
+        case _:
+            works = False
+    if works:
+        state.shared = None
+
+
+def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
+    _note_standing(loop, entry)
     match entry.body:
         case records.RunnerStarted(pane=pane):
             loop.started = loop.runner_up = True
@@ -291,23 +452,26 @@ def _apply_runner(loop: LoopState, entry: Entry) -> None:
             _runner_gone(loop)
             loop.left = why
         case records.Prepared(head=head):
-            loop.tip = head
+            loop.tip = loop.past.left = head
         case records.TrajectoryStarted(head=head):
             loop.tip = head
+            loop.past.begin((entry.generation, entry.trajectory), head, second)
             loop.trajectory = entry.trajectory
             loop.session_open, loop.reset_to = True, ""
             loop.held_kind = loop.held_why = ""
             loop.waiting_until, loop.waiting_kind = None, ""
             loop.compactions = 0
-        case records.AgentStarted(pid=pid):
-            loop.agent_pid = pid
+        case records.AgentStarted(pid=pid, account=account):
+            loop.agent_pid, loop.account = pid, account
             loop.waiting_until, loop.waiting_kind = None, ""
-        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet):
+        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet) as told:
             loop.usage_now, loop.compactions, loop.quiet_for_s = usage, compactions, quiet
+            loop.client_waits, loop.asks = told.client_waits, told.asks
         case records.AttemptEnded(outcome=outcome):
             loop.agent_pid, loop.last_outcome = None, outcome.kind
         case records.TrajectoryEnded() as ended:
             _apply_end(loop, entry, ended)
+            loop.past.end(_session(entry, ended, second))
         case records.Waiting(kind=kind, until=until):
             loop.waiting_kind, loop.waiting_until = kind, until
         case records.Held(kind=kind, why=why):
@@ -315,10 +479,29 @@ def _apply_runner(loop: LoopState, entry: Entry) -> None:
         case records.Resumed():
             loop.held_kind = loop.held_why = loop.waiting_kind = ""
             loop.waiting_until = None
+        case records.Repaired(outcome=outcome) if outcome.kind is Kind.TAMPERED:
+            loop.restore, loop.past.left = (), ""
         case records.Repaired(ref=ref, outcome=outcome) if ref:
+            loop.past.left = ""  # it may have moved the branch
             loop.parked = {"ref": ref, "reason": PARKED_BECAUSE.get(outcome.kind, "its worktree was damaged")}
         case _:
             pass
+
+
+def _session(entry: Entry, ended: records.TrajectoryEnded, second: float) -> Session:
+    return Session(
+        entry=entry.id,
+        at_s=second,
+        generation=entry.generation,
+        trajectory=entry.trajectory,
+        kind=ended.outcome.kind,
+        before=ended.head_before,
+        after=ended.head_after,
+        seconds=ended.seconds,
+        claimed=ended.claims_done,
+        error=error_of(ended.outcome),
+        repeated=ended.repeated,
+    )
 
 
 def _apply_end(loop: LoopState, entry: Entry, ended: records.TrajectoryEnded) -> None:

@@ -12,7 +12,7 @@ from ralphd.core.clocks import Gap, Reading
 from ralphd.core.events import Entry
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
-from ralphd.core.policy import Present
+from ralphd.core.policy import Bounds, Present
 from ralphd.core.records import Repaired
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
@@ -95,11 +95,14 @@ class Night:
 
     def present(self) -> Present:
         loops = {name: self.sight.now(name) for name in self.state.loops}
+        supervisor = self.world.config.supervisor
         open_ = (events.action_from_json(i.type, i.args) for i in self.state.intents.values())
         return Present(
             now=self.world.clock.now(),
             loops=loops,
             in_flight=frozenset((*(actions.key(action) for action in open_), *self._waited_for())),
+            strains=self.sight.strains,
+            bounds=Bounds(least=supervisor.width_min, most=supervisor.width_max),
         )
 
     def _waited_for(self) -> list[str]:
@@ -190,7 +193,7 @@ class Night:
 
     def _intent(self, decision: Decision) -> Entry:
         type_, args = events.action_to_json(decision.action)
-        body = events.ActionIntended(type=type_, args=args, why=decision.why, by=decision.by)
+        body = events.ActionIntended(type=type_, args=args, why=decision.why, by=decision.by, cause=decision.cause)
         loop = getattr(decision.action, "loop", "")
         if isinstance(decision.action, actions.Verify):
             loop = decision.action.candidate.loop

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TICKS_S = 0.02  # two ticks of the slowest kernel (100 Hz)
 COMMITS_LOOKED_AT = 64  # a session's own commits are loose objects; beyond that git itself is asked
+PATHS_TOLD = 20
 OBJECT_LIMIT_BYTES = 1 << 20
 
 
@@ -48,10 +49,13 @@ class Ground:
     generation: int
     known_tip: str = ""
     prepared: int = 0
+    base: str = ""
+    restore: tuple[str, ...] = ()  # paths that must be as they are in ``base``
 
     def assign(self, assignment: Assignment) -> None:
         self.place = place_of(assignment)
         self.reset_to, self.generation = assignment.reset_to, assignment.generation
+        self.base, self.restore = assignment.base, assignment.restore
 
     def head(self) -> str:
         """Return the tip of the loop's branch, or the empty string."""
@@ -86,6 +90,8 @@ class Ground:
             facts = worktree.look(self.place, time.time())
             if not self._in_order(facts):
                 self._mend(tell)
+                facts = worktree.look(self.place, time.time())
+            if self.restore and self._restored(tell):
                 facts = worktree.look(self.place, time.time())
         except GitError as error:
             locked = ".lock" in error.stderr
@@ -131,6 +137,18 @@ class Ground:
 
         for mended in mend(self.place, known_tip=self.known_tip, stamp=self._stamp(), now_s=time.time()):
             tell(Repaired(outcome=Outcome(kind=mended.kind), what=mended.text, ref=mended.rescue))
+
+    def _restored(self, tell: Tell) -> bool:
+        """Put protected files back that a session changed; whatever is built on the change could never count."""
+        from ralphd.pane.restore import restore  # noqa: PLC0415  # rare, and a pane pays memory for it
+
+        done = restore(self.place, self.base, self.restore, self._stamp())
+        if done is None:
+            return False
+        outcome = Outcome(kind=Kind.TAMPERED, detail={"paths": list(done.paths[:PATHS_TOLD]), "commit": done.commit})
+        what = f"{len(done.paths)} protected file{'s' * (len(done.paths) > 1)} put back as at the start"
+        tell(Repaired(outcome=outcome, what=what, ref=done.ref))
+        return True
 
     def _stamp(self) -> str:
         return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + f"-g{self.generation}"

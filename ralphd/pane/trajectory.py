@@ -51,11 +51,11 @@ class Trajectory:
         self.log.close()
         self.errors.close()
 
-    def started(self, pid: int) -> AgentStarted:
+    def started(self, pid: int, account: str) -> AgentStarted:
         """Return the record of a process that runs now."""
         proc = read(pid)
         ticks = proc.start_ticks if proc is not None else 0
-        return AgentStarted(pid=pid, start_ticks=ticks, attempt=self.attempts, session=self.session)
+        return AgentStarted(pid=pid, start_ticks=ticks, attempt=self.attempts, session=self.session, account=account)
 
 
 def new_session() -> str:

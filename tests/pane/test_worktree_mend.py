@@ -14,6 +14,7 @@ from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind
 from ralphd.edges.night_repository import NightRepository
 from ralphd.pane.mend import Mended, mend, reset_clean
+from ralphd.pane.restore import restore
 from ralphd.pane.worktree import Place, look, prepare
 
 BRANCH = "ralphd/n1/one"
@@ -444,3 +445,28 @@ def test_a_persons_own_filter_holds_in_a_repair(
     (tree / "work").write_text("unsaved")
     saved = reset_clean(place, git(tree, "rev-parse", f"{tip}~1"), "s1", time.time())
     assert git(place.git_dir, "cat-file", "-p", f"{saved.ref}:work") == "UNSAVED"
+
+
+def test_protected_files_are_put_back_by_a_commit_that_changes_nothing_else(
+    place: Place, repo: Path, tip: str, tree: Path
+) -> None:
+    """Changed, removed and added ones; what is unsaved there goes to a rescue ref, other work stays as it is."""
+    base = git(place.worktree, "rev-parse", f"{tip}^")
+    git(place.worktree, "rm", "-q", "src/a.py")
+    (tree / "tests [x]").mkdir()
+    (tree / "tests [x]" / "easy.py").write_text("pass")
+    (tree / "README.md").write_text("changed")
+    cheated = commit(tree, "cheat")
+    (tree / "README.md").write_text("unsaved")
+    (tree / "work").write_text("unsaved work")
+    (tree / "staged").write_text("staged")
+    git(place.worktree, "add", "staged")
+    paths = ("src/a.py", "tests [x]/easy.py", "README.md", "work")
+    done = restore(place, base, paths[:3], "s1")
+    assert done is not None
+    assert done.paths == paths[:3]
+    assert git(place.worktree, "diff", "--name-only", base, "HEAD") == "work"
+    assert git(place.worktree, "rev-parse", "HEAD^", "HEAD") == f"{cheated}\n{done.commit}"
+    assert git(place.worktree, "status", "--porcelain=v1") == "A  staged\n M work"
+    assert git(place.git_dir, "show", f"{done.ref}:README.md") == "unsaved"
+    assert restore(place, base, paths[:3], "s2") is None

@@ -26,7 +26,16 @@ from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
 from ralphd.daemon.verify import VerifyQueue
 from ralphd.daemon.world import Assign, World
-from ralphd.testing import FakeClock, FakeFolders, FakeHost, FakeJournal, FakeJudge, FakePanes, FakeRepositories
+from ralphd.testing import (
+    FakeClock,
+    FakeFolders,
+    FakeHost,
+    FakeJournal,
+    FakeJudge,
+    FakeNotifier,
+    FakePanes,
+    FakeRepositories,
+)
 
 NIGHT = "2026-11-30-a"
 BASE = "b" * 40
@@ -52,6 +61,7 @@ class Story:
             FakeJudge(),
             FakeHost(),
         )
+        self.notifier: FakeNotifier | None = FakeNotifier()
         self.verifier = verifier or Verifier(command="true")
         self.seq: dict[str, int] = {}
         self.ready: list[str] = []
@@ -83,6 +93,7 @@ class Story:
             assignment=assignment,
             runner=lambda folder: ("runner", folder),
             template=lambda name: f"{name}: {{commit}}{{ref}}",
+            notifier=self.notifier,
             log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[lambda *_: ""]),
         )
         queue = VerifyQueue(
@@ -91,7 +102,7 @@ class Story:
             done=lambda i, c, v: self.inbox.put(Judged(intent=i, candidate=c, verdict=v)),
             superseded=lambda i: self.inbox.put(Settled(intent=i, result="superseded")),
         )
-        doer = Doer(world=world, inbox=self.inbox, slow=Now(), queue=queue)
+        doer = Doer(world=world, inbox=self.inbox, slow=Now(), aside=Now(), queue=queue)
         state = fold(self.journal.stored)
         seqs = {name: max((e.seq for e in self.journal.stored if e.loop == name), default=0) for name in state.loops}
         night = Night(world=world, inbox=self.inbox, state=state, sight=Sight(last_seq=seqs), doer=doer)

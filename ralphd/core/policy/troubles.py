@@ -1,0 +1,255 @@
+"""What is wrong with a loop that runs: told from its sessions and verdicts, never from anybody's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ralphd.core.history import Session
+from ralphd.core.model import Verdict
+from ralphd.core.outcomes import Contamination, Evidence, Kind, Outcome
+from ralphd.core.state import LoopState, NightState, TaskState, valid
+
+
+class Cause(StrEnum):
+    """What most likely is wrong. The journal holds these words beside the kind."""
+
+    CRASHING = "crashing"  # sessions end before they began to work
+    TAMPERING = "tampering"  # protected files are changed, session after session
+    BROKEN = "broken"  # what sessions leave is worse than what the night began with
+    MISLED = "misled"  # claims of done, each refuted, and nothing more
+    FALLING = "falling"  # sessions build on something worse than the loop's best
+    UNDOING = "undoing"  # sessions undo one another
+    REPEATING = "repeating"  # the same call, the same result, over and over
+    SAME_ERROR = "same error"  # every session ends with it
+    IDLE = "idle"  # sessions that change nothing
+    FRUITLESS = "fruitless"  # work, and no verified gain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the table. ``after`` so many sessions in a row it is a trouble."""
+
+    kind: Kind
+    contamination: Contamination
+    after: int
+    words: str  # after "the last N sessions"
+
+
+# A session may fail by chance, two in a row rarely do: from where work is being lost at once, two are enough. Where
+# nothing is lost but time, there is time: long experiments look fruitless until they are not.
+TABLE: dict[Cause, Row] = {
+    Cause.CRASHING: Row(
+        kind=Kind.CRASH_LOOP,
+        contamination=Contamination.CONTEXT,
+        after=2,  # on top of the five quick failures that make the runner call it so
+        words="crashed at once",
+    ),
+    Cause.TAMPERING: Row(
+        kind=Kind.TAMPERED, contamination=Contamination.WORKTREE, after=3, words="changed protected files"
+    ),
+    Cause.BROKEN: Row(
+        kind=Kind.PROGRESS_NONE,
+        contamination=Contamination.WORKTREE,
+        after=2,
+        words="left something worse than what the night began with",
+    ),
+    Cause.MISLED: Row(
+        kind=Kind.FALSE_DONE,
+        contamination=Contamination.WORKTREE,
+        after=3,
+        words="claimed to be done, which is not so, and changed nothing for the better",
+    ),
+    Cause.FALLING: Row(
+        kind=Kind.PROGRESS_NONE,
+        contamination=Contamination.WORKTREE,
+        after=3,
+        words="left something worse than the loop's best commit",
+    ),
+    Cause.UNDOING: Row(
+        kind=Kind.PROGRESS_NONE,
+        contamination=Contamination.CONTEXT,
+        after=4,
+        words="undid one another's work",
+    ),
+    Cause.REPEATING: Row(
+        kind=Kind.REPEATING,
+        contamination=Contamination.CONTEXT,
+        after=3,
+        words="made the same call with the same result over and over",
+    ),
+    Cause.SAME_ERROR: Row(
+        kind=Kind.SAME_ERROR, contamination=Contamination.CONTEXT, after=3, words="ended with the same error"
+    ),
+    Cause.IDLE: Row(
+        kind=Kind.PROGRESS_NONE, contamination=Contamination.CONTEXT, after=3, words="changed nothing at all"
+    ),
+    Cause.FRUITLESS: Row(
+        kind=Kind.PROGRESS_NONE,
+        contamination=Contamination.CONTEXT,
+        after=5,
+        words="brought no verified gain",
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """A trouble of one loop. ``rows`` are the journal's entries that show it, oldest first."""
+
+    cause: Cause
+    rows: tuple[int, ...]
+
+    @property
+    def kind(self) -> Kind:
+        return TABLE[self.cause].kind
+
+    @property
+    def contamination(self) -> Contamination:
+        return TABLE[self.cause].contamination
+
+    @property
+    def why(self) -> str:
+        return f"the last {len(self.rows)} sessions {TABLE[self.cause].words}"
+
+    def outcome(self) -> Outcome:
+        """Return it as the journal tells it. An agent's words are in none of it."""
+        detail: dict[str, object] = {"cause": self.cause.value, "rows": list(self.rows), "sessions": len(self.rows)}
+        seen = Evidence(what=f"{self.why} (entries {', '.join(map(str, self.rows))})")
+        return Outcome(kind=self.kind, detail=detail, evidence=(seen,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What a detector looks at: the sessions that count, each with the verdict on what it left, if there is one."""
+
+    task: TaskState
+    loop: LoopState
+    sessions: tuple[Session, ...]
+    verdicts: tuple[Verdict | None, ...]
+
+
+def troubles(state: NightState, loop: LoopState) -> tuple[Trouble, ...]:
+    """Return what is wrong with a loop, the surest first. A loop that gains has no trouble."""
+    sessions = loop.past.open()
+    if len(sessions) < LEAST:
+        return ()
+    task = state.tasks[loop.loop.task]
+    view = View(task=task, loop=loop, sessions=sessions, verdicts=tuple(verdict_on(task, s.after) for s in sessions))
+    return tuple(trouble for detect in DETECTORS if (trouble := detect(view)) is not None)
+
+
+def verdict_on(task: TaskState, commit: str) -> Verdict | None:
+    if commit == task.task.base:
+        return task.base
+    return task.judged.get(task.commits.get(commit, ""))
+
+
+def _crashing(view: View) -> Trouble | None:
+    return _in_a_row(view, Cause.CRASHING, lambda session, _: session.kind is Kind.CRASH_LOOP)
+
+
+def _tampering(view: View) -> Trouble | None:
+    return _in_a_row(view, Cause.TAMPERING, lambda _, verdict: verdict is not None and verdict.kind is Kind.TAMPERED)
+
+
+def _broken(view: View) -> Trouble | None:
+    return _in_a_row(view, Cause.BROKEN, lambda _, verdict: worse(view.task, verdict, _start(view.task)), judged=True)
+
+
+def _misled(view: View) -> Trouble | None:
+    """Tell claims that bring nothing: the first is answered by a note, and an agent reads it."""
+
+    def claims(session: Session, verdict: Verdict | None) -> bool:
+        return session.claimed and verdict is not None and not verdict.passed
+
+    return _in_a_row(view, Cause.MISLED, claims)
+
+
+def _falling(view: View) -> Trouble | None:
+    best = view.loop.best_score
+    return _in_a_row(view, Cause.FALLING, lambda _, verdict: worse(view.task, verdict, best), judged=True)
+
+
+def _undoing(view: View) -> Trouble | None:
+    """Tell trees that come back: after A, B, A, B, A nobody goes anywhere, however many commits there were."""
+    moved = [s for s in view.sessions if s.moved]
+    trees = [view.task.commits.get(s.after, s.after) for s in moved]
+    last = moved[-TABLE[Cause.UNDOING].after :]
+    again = [trees[n] in trees[: n - 1] for n in range(len(trees) - len(last), len(trees))]
+    if len(last) < TABLE[Cause.UNDOING].after or sum(again) < len(last) // 2 or not again[-1]:
+        return None
+    return Trouble(cause=Cause.UNDOING, rows=tuple(s.entry for s in last))
+
+
+def _repeating(view: View) -> Trouble | None:
+    last = view.sessions[-1].repeated
+    return _in_a_row(view, Cause.REPEATING, lambda session, _: bool(last) and session.repeated == last)
+
+
+def _same_error(view: View) -> Trouble | None:
+    last = view.sessions[-1].error
+    return _in_a_row(view, Cause.SAME_ERROR, lambda session, _: bool(last) and session.error == last)
+
+
+def _idle(view: View) -> Trouble | None:
+    return _in_a_row(view, Cause.IDLE, lambda session, _: session.kind is Kind.NOOP)
+
+
+def _fruitless(view: View) -> Trouble | None:
+    """Tell work that was judged and gained nothing. What nobody could judge says nothing."""
+    if not view.task.task.verifier.command or view.task.base is None:
+        return None
+    return _in_a_row(view, Cause.FRUITLESS, lambda _, verdict: verdict is not None and valid(verdict), judged=True)
+
+
+DETECTORS: tuple[Callable[[View], Trouble | None], ...] = (
+    _crashing,
+    _tampering,
+    _broken,
+    _misled,
+    _falling,
+    _undoing,
+    _repeating,
+    _same_error,
+    _idle,
+    _fruitless,
+)
+LEAST = min(row.after for row in TABLE.values())
+
+Holds = Callable[[Session, Verdict | None], bool]
+
+
+def _in_a_row(view: View, cause: Cause, holds: Holds, *, judged: bool = False) -> Trouble | None:
+    """Return a trouble when so many of the newest sessions show it.
+
+    ``judged``: those whose work has no verdict are passed over, for a slow verifier is nobody's fault.
+    """
+    found: list[int] = []
+    for session, verdict in zip(reversed(view.sessions), reversed(view.verdicts), strict=True):
+        if judged and verdict is None:
+            continue
+        if not holds(session, verdict):
+            break
+        found.append(session.entry)
+    enough = TABLE[cause].after
+    return Trouble(cause=cause, rows=tuple(reversed(found))) if len(found) >= enough else None
+
+
+def worse(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:
+    """Tell whether a verdict is worse than a score, by itself and for no fault of the verifier."""
+    if verdict is None or than is None or verdict.unverified:
+        return False
+    if verdict.kind in UNSCORED:  # when it happens to several loops, it is the verifier that doesn't work
+        return bool(verdict.output) and len(task.unscored) < 2
+    if verdict.kind is not None:
+        return False  # tampering has a cure of its own, and a flaky verdict says nothing
+    return verdict.score is None or task.task.verifier.better(than, verdict.score)
+
+
+UNSCORED = frozenset({Kind.VERIFY_FAILED, Kind.VERIFY_TIMEOUT, Kind.VERIFY_MEMORY})
+
+
+def _start(task: TaskState) -> float | None:
+    return task.base.score if task.base is not None else None

@@ -1,0 +1,312 @@
+"""What is wrong with a loop, from facts alone; and what is done about it, rung by rung."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.nights import Night, commit
+
+from ralphd.core import actions, events, policy, records
+from ralphd.core.actions import Park, Pause, RestartLoop, Tell
+from ralphd.core.outcomes import Kind, Outcome
+from ralphd.core.policy import LoopNow, Present, Rung, offers, stuck
+from ralphd.core.policy.rungs import HOUR_S, PROBE_AFTER_S
+from ralphd.core.policy.troubles import TABLE, Cause, troubles
+from ralphd.core.state import NightState, fold
+
+
+class Trial(Night):
+    """A night of loops whose base scores 7; every session ends with a verdict on what it left."""
+
+    def __init__(self, loops: tuple[str, ...] = ("a",)) -> None:
+        super().__init__()
+        self.started(width=len(loops), ends_at=None)
+        self.task()
+        self.heads: dict[str, str] = {}
+        self.sessions: dict[str, int] = {}
+        self.generations = dict.fromkeys(loops, 1)
+        self.commits = 1
+        for name in loops:
+            self.loop(name)
+            self.say(records.RunnerStarted(pid=1, start_ticks=1, boot_id="b"), name)
+            self.heads[name] = commit(1)
+        self.verdict(7.0)
+
+    def session(
+        self, loop: str = "a", score: float | None = None, kind: Kind = Kind.NEXT, *, judged: bool = True, **more
+    ) -> None:
+        """A session that commits something with this score; without a score it leaves the branch alone."""
+        number = self.sessions[loop] = self.sessions.get(loop, 0) + 1
+        before = self.heads[loop]
+        generation = self.generations[loop]
+        of = more.pop("of", "")
+        self.began(loop, number, head=before, generation=generation)
+        if score is not None or of:
+            self.commits += 1
+            self.heads[loop] = of or commit(self.commits)
+        verdict_kind = more.pop("verdict_kind", None)
+        self.ended(loop, number, kind, before=before, after=self.heads[loop], generation=generation, **more)
+        if score is not None and judged:
+            state = fold(self.entries)
+            known = state.loops[loop].best_score
+            better = verdict_kind is None and score > max(7.0, known or 7.0)
+            self.verdict(
+                score, loop, number, of=self.heads[loop], submission=better, kind=verdict_kind, generation=generation
+            )
+
+    def go_on(self, **moment) -> list[actions.Action]:
+        """Record what follows, carry out what is decided, and return it."""
+        state, present = self.moment(**moment)
+        for loop, body in policy.conclude(state, present):
+            self.say(body, loop)
+        state, present = self.moment(**moment)
+        done = []
+        for decision in policy.decide(state, present):
+            name = getattr(decision.action, "loop", "")
+            type_, args = events.action_to_json(decision.action)
+            said = events.ActionIntended(type=type_, args=args, why=decision.why, by=decision.by, cause=decision.cause)
+            intent = self.say(said, name, generation=self.generations.get(name, 0))
+            self.say(events.ActionSettled(intent=intent.id, result="done"), name)
+            if isinstance(decision.action, RestartLoop):
+                self.generations[name] += 1
+                to = decision.action.reset_to or self.heads[name]
+                self.heads[name] = to
+                prepared = records.Prepared(head=to, seconds=0.1)
+                self.say(prepared, name, generation=self.generations[name])
+            done.append(decision.action)
+        return done
+
+    def moment(self, **more) -> tuple[NightState, Present]:
+        state = fold(self.entries)
+        loops = dict.fromkeys(state.loops, LoopNow(alive=True))
+        return state, Present(now=more.pop("now", self.now), loops=loops, **more)
+
+    def causes(self, loop: str = "a") -> list[Cause]:
+        state = fold(self.entries)
+        return [trouble.cause for trouble in troubles(state, state.loops[loop])]
+
+
+def test_a_loop_that_gains_has_no_trouble():
+    night = Trial()
+    for score in (8.0, 9.0, 9.0, 10.0, 9.5, 11.0):
+        night.session(score=score)
+        assert night.go_on() == []
+    assert night.causes() == []
+
+
+def test_two_sessions_that_leave_something_worse_than_the_start_begin_again_from_the_best():
+    night = Trial()
+    night.session(score=9.0)
+    best = night.heads["a"]
+    night.session(score=2.0)
+    assert night.go_on() == []
+    night.session(score=2.0)
+    assert night.go_on() == [RestartLoop(loop="a", reset_to=best)]
+    (noted,) = [e.body.outcome for e in night.entries if isinstance(e.body, events.OutcomeNoted)]
+    assert (noted.kind, noted.detail["cause"], noted.detail["sessions"]) == (Kind.PROGRESS_NONE, "broken", 2)
+    by_id = {entry.id: entry.body for entry in night.entries}
+    assert all(isinstance(by_id[row], records.TrajectoryEnded) for row in noted.detail["rows"])
+    assert night.go_on() == []
+
+
+def test_when_the_best_itself_misleads_the_next_restart_goes_further_back():
+    night = Trial()
+    night.session(score=8.0)
+    first = night.heads["a"]
+    night.session(score=9.0)
+    second = night.heads["a"]
+    targets = []
+    for _ in range(3):
+        night.session(score=2.0)
+        night.session(score=2.0)
+        (restart,) = night.go_on()
+        targets.append(restart.reset_to)
+    assert targets == [second, first, commit(1)]
+
+
+def test_no_more_than_three_restarts_an_hour_and_then_a_pause_that_tries_again():
+    night = Trial()
+    night.session(score=8.0)
+    for _ in range(3):
+        night.session(score=2.0)
+        night.session(score=2.0)
+        assert isinstance(night.go_on()[0], RestartLoop)
+    night.session(score=2.0)
+    night.session(score=2.0)
+    (park,) = night.go_on()
+    assert park == Park(loop="a", because="trouble")
+    assert night.go_on() == []
+    assert night.go_on(now=night.now + PROBE_AFTER_S) == [actions.Unpark(loop="a")]
+
+
+def test_a_gain_forgets_what_was_done_before():
+    night = Trial()
+    night.session(score=8.0)
+    for _ in range(4):
+        night.session(score=2.0)
+        night.session(score=2.0)
+        assert [type(action) for action in night.go_on()] == [RestartLoop]
+        night.session(score=float(20 + night.commits))
+        night.now += HOUR_S
+
+
+def test_claims_that_are_refuted_again_and_again_begin_again():
+    night = Trial()
+    for _ in range(3):
+        night.session(kind=Kind.NEXT, claims_done=True)
+    assert night.causes()[0] is Cause.MISLED
+    assert RestartLoop(loop="a", reset_to=commit(1)) in night.go_on()
+
+
+def test_a_score_below_the_best_gets_a_note_first_and_then_a_restart():
+    night = Trial()
+    night.session(score=12.0)
+    best = night.heads["a"]
+    for _ in range(3):
+        night.session(score=11.0)
+    (tell,) = night.go_on()
+    assert (type(tell), tell.template, tell.slots["commit"]) == (Tell, "repair-falling", best[:12])
+    for _ in range(2):
+        night.session(score=11.0)
+        assert night.go_on() == []
+    night.session(score=11.0)
+    assert night.go_on() == [RestartLoop(loop="a", reset_to=best)]
+
+
+def test_work_without_gain_gets_notes_and_is_never_restarted_or_paused():
+    """It may be a hard question, or an answered one: stopping early is what is scarce."""
+    night = Trial()
+    done = []
+    for _ in range(60):
+        night.session(score=7.0)
+        done += night.go_on()
+    assert done
+    assert {type(action) for action in done} == {Tell}
+    assert len(done) == 60 // TABLE[Cause.FRUITLESS].after
+    assert stuck(fold(night.entries), night.now) == ()
+
+
+def test_a_model_is_asked_where_figures_alone_dont_say_what_helps():
+    night = Trial(("a", "b"))
+    for _ in range(5):
+        night.session("a", score=7.0)
+        night.session("b", score=9.0 + night.commits)
+    consulted = frozenset({"a"})
+    assert night.go_on(consulted=consulted) == []
+    state = fold(night.entries)
+    assert stuck(state, night.now) == ("a",)
+    names = [(offer.name, offer.rung) for offer in offers(state, "a")]
+    assert names == [
+        ("carry_on", Rung.CARRY_ON),
+        ("note", Rung.REPAIR),
+        ("restart_clean", Rung.RESTART),
+        ("pause", Rung.PAUSE),
+    ]
+    assert all(getattr(offer.action, "loop", "a") == "a" and offer.rows for offer in offers(state, "a"))
+    assert offers(state, "nobody") == ()
+
+
+@pytest.mark.parametrize("kind", [Kind.EXITED, Kind.HUNG])
+def test_the_same_error_again_and_again_climbs_the_rungs(kind):
+    night = Trial()
+    done = []
+    for _ in range(60):
+        night.session(kind=kind)
+        done += night.go_on()
+        night.now += 300
+    kinds = [type(action) for action in done]
+    assert kinds[:7] == [Tell, Tell, Tell, RestartLoop, RestartLoop, RestartLoop, Park]
+
+
+def test_sessions_that_change_nothing_get_a_note_and_then_a_clean_start():
+    night = Trial()
+    for _ in range(3):
+        night.session(kind=Kind.NOOP)
+    (tell,) = night.go_on()
+    assert tell.template == "repair-idle"
+    for _ in range(3):
+        night.session(kind=Kind.NOOP)
+    assert night.go_on() == [RestartLoop(loop="a", reset_to=commit(1))]
+
+
+def test_sessions_that_undo_one_another_are_told_so():
+    night = Trial()
+    night.session(score=7.0, of=commit(100))
+    night.session(score=7.0, of=commit(101))
+    for of in (100, 101):
+        night.session(of=commit(of))
+    assert night.causes() == [Cause.UNDOING]
+
+
+def test_the_same_call_and_result_in_every_session_is_told():
+    night = Trial()
+    for n in range(3):
+        night.session(score=7.0)
+        ended = night.entries[-2]
+        assert isinstance(ended.body, records.TrajectoryEnded)
+        night.entries[-2] = replace(ended, body=replace(ended.body, repeated="d1"))
+        assert night.causes() == ([Cause.REPEATING] if n == 2 else [])
+
+
+@pytest.mark.parametrize("kind", [Kind.OVERLOADED, Kind.SIGNALLED, Kind.PANE_LOST, Kind.STOPPED, Kind.AUTH])
+def test_what_infra_or_a_person_did_never_counts_against_a_loop(kind):
+    night = Trial()
+    for _ in range(40):
+        night.session(kind=kind)
+        assert night.go_on() == []
+    assert night.causes() == []
+
+
+def test_a_slow_verifier_is_nobodys_fault():
+    night = Trial()
+    for _ in range(40):
+        night.session(score=9.0, judged=False)
+        assert [a for a in night.go_on() if not isinstance(a, actions.Verify)] == []
+    assert night.causes() == []
+
+
+def test_a_persons_commits_are_never_reset_over():
+    night = Trial()
+    night.session(score=9.0)
+    best = night.heads["a"]
+    persons = night.heads["a"] = commit(500)
+    night.session(score=2.0)
+    night.session(score=2.0)
+    (pause,) = night.go_on()
+    assert pause == Pause(loop="a")
+    (why,) = [e.body.why for e in night.entries if isinstance(e.body, events.ActionIntended)]
+    assert persons[:12] in why
+    assert "ralphd restart --clean a" in why
+    assert not [o for o in offers(fold(night.entries), "a") if o.rung is Rung.RESTART]
+    assert night.go_on() == []
+    assert night.go_on(now=night.now + 24 * HOUR_S) == []
+    night.acted(actions.Resume(loop="a"), "a", actions.ASKED, by="operator")
+    night.session(score=10.0)
+    safe = night.heads["a"]
+    night.session(score=2.0)
+    night.session(score=2.0)
+    assert night.go_on() == [RestartLoop(loop="a", reset_to=safe)]
+    assert best != safe
+
+
+def test_a_commit_of_a_repair_or_a_restart_is_no_persons():
+    night = Trial()
+    night.session(score=9.0)
+    night.heads["a"] = commit(600)
+    repaired = records.Repaired(outcome=Outcome(kind=Kind.BRANCH_MOVED), what="it is back", ref="refs/x")
+    night.say(repaired, "a")
+    night.session(score=2.0)
+    assert fold(night.entries).loops["a"].past.visited == ""
+
+
+def test_changed_protected_files_are_put_back_once_a_commit():
+    night = Trial()
+    night.session(score=9.0, verdict_kind=Kind.TAMPERED)
+    entry = night.entries[-1]
+    assert isinstance(entry.body, events.VerdictGiven)
+    tampered = replace(entry.body.verdict, tampered=("tests/a.py",))
+    night.entries[-1] = replace(entry, body=replace(entry.body, verdict=tampered))
+    done = night.go_on()
+    assert actions.Restore(loop="a", paths=("tests/a.py",), commit=night.heads["a"]) in done
+    assert [a for a in night.go_on() if isinstance(a, actions.Restore)] == []
