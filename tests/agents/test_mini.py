@@ -121,8 +121,8 @@ def run(tmp_path):
     guard.write_text(GUARD)
     guard.chmod(0o755)
 
-    def go(*commands, prompt=b"Do it.", resume=False):
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path / "stub"), "RALPHD_GUARD": str(guard)}
+    def go(*commands, prompt=b"Do it.", resume=False, **more):
+        env = {"PATH": os.environ["PATH"], "RALPHD_GUARD": str(guard), **more}
         env |= {"COMMANDS": json.dumps(commands), "SEEN": str(tmp_path / "seen")}
         turn = Turn(session="s", guard=str(guard), home=str(tmp_path / "agent"), resume=resume)
         launch = mini.launch(assignment(env=env, program=str(tmp_path / "stub" / "mini.py")), turn)
@@ -175,10 +175,11 @@ def test_a_session_is_told_step_by_step(run):
     assert not fold.open_calls
 
 
-def test_each_command_is_guarded_and_python_has_its_own_path_back(run, tmp_path):
-    out, _ = run("true", FINISH)
+@pytest.mark.parametrize(("env", "path"), [({}, ""), ({"PYTHONPATH": "/mine"}, "/mine")])
+def test_each_command_is_guarded_and_python_has_its_own_path_back(run, env, path):
+    out, _ = run("true", FINISH, **env)
     (first, *_) = [signal for signal in signals("mini", out) if isinstance(signal, Returned)]
-    assert first.text == f"guarded {tmp_path}/stub\n"
+    assert first.text == f"guarded {path}\n"
 
 
 def test_an_answer_that_was_no_good_is_paid_for_too(run):
