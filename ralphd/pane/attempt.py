@@ -217,6 +217,7 @@ class Attempt:
         now = time.monotonic()
         for told in signals:
             self.reading.add(told)
+            self._pane.watch.calling = self.reading.open_calls > 0
             self._patience.note(told, now)
             self._tally.own_retries.note(told, now)
             self._pane.gate.heard(told)

@@ -126,6 +126,7 @@ class Loop:
         pane.digest.secrets = self._assignment.secrets
         pane.gate.assign(self._folder, self._assignment.account, limits)
         pane.watch.match = adapter(self._assignment.cli).guarded_lines
+        pane.watch.bare = adapter(self._assignment.cli).TELLS.bare_calls
         pane.watch.limits = Limits(
             seconds=limits.tool_seconds,
             memory_bytes=limits.tool_memory_bytes,
@@ -291,7 +292,7 @@ class Loop:
             changed_before_s=self._ground.changed_before_s,
         )
         end = attempt.listen()
-        self._pane.watch.agent = None
+        self._pane.watch.agent, self._pane.watch.calling = None, False
         running.tally.add(attempt)
         running.head_now = self._ground.head()
         moved = running.head_now != before
@@ -495,7 +496,7 @@ class Loop:
         outcome = Outcome(kind=kind, detail={"error": f"{type(error).__name__}: {error}"[:500]})
         self._say(f"this turn broke: {type(error).__name__}: {error}")
         self._end_everything()
-        self._pane.watch.agent = None
+        self._pane.watch.agent, self._pane.watch.calling = None, False
         self._pane.gate.leave()
         seen = Circumstances(seconds=0.0, worked=False, now=time.time(), chance=chance())
         self._streak, pace = pacing.after(self._streak, outcome, seen, self._assignment.limits)
