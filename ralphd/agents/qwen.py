@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ralphd.core.exchange import Assignment
 
 # The input of a call comes all at once, however long it took to write: silence tells nothing.
-TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True, mute=True)
+TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True)
 guarded_lines = ""
 
 SETTINGS = "qwen/system-defaults.json"  # below the loop's own folder; every setting of the person outweighs it
