@@ -152,6 +152,13 @@ class Adviser(Protocol):
         """End every call under way."""
 
 
+class Notifier(Protocol):
+    """The way to a person who is not looking."""
+
+    def notify(self, title: str, body: str) -> None:
+        """Tell one thing, in plain text. Gives up within a minute; raises whatever tells why."""
+
+
 class Host(Protocol):
     """The machine's processes."""
 

@@ -216,6 +216,19 @@ class FakeJudge:
 
 
 @dataclass
+class FakeNotifier:
+    """Keeps what it was told; ``broken`` makes every call fail."""
+
+    told: list[tuple[str, str]] = field(default_factory=list)
+    broken: str = ""
+
+    def notify(self, title: str, body: str) -> None:
+        if self.broken:
+            raise OSError(self.broken)
+        self.told.append((title, body))
+
+
+@dataclass
 class FakeHost:
     """Counts whose leftovers were asked to end."""
 

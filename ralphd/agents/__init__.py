@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ralphd.agents.base import Adapter
 
-NAMES = ("claude", "command", "demo")  # each is a module of this package
+NAMES = ("claude", "codex", "command", "demo", "gemini", "mini", "opencode", "pi", "qwen")  # modules of this package
 
 
 def adapter(name: str) -> Adapter:

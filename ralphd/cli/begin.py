@@ -22,6 +22,7 @@ from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.model import Task
 from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.redact import Redactor
 from ralphd.core.state import NightState
 from ralphd.daemon.failpoints import hit
 from ralphd.edges import nightfile
@@ -132,15 +133,10 @@ class Start:
         return Begun(frame=frame, journal=journal, settings=self.settings, adopted=False)
 
     def _leave_night_file(self, config: Config, night: str) -> None:
-        """Write down beside the journal what the night is; without it a lost journal would orphan its loops."""
-        reader = JournalReader.open(self.place.journal(config))
         try:
-            frame = list(reader.entries(night, types=("NightStarted", "TaskAdded", "LoopAdded")))
-            nightfile.write(self.place.night(night), frame, redactor(config, self.environ))
+            leave_night_file(self.place, config, night, redactor(config, self.environ))
         except OSError as error:
             self.say(f"night.json can't be written ({error.strerror}): the night hangs on its journal alone")
-        finally:
-            reader.close()
 
     def _frame(self, config: Config, program: str, state: NightState, last_seq: Mapping[str, int]) -> Frame:
         return Frame(
@@ -209,6 +205,16 @@ class Start:
                 f"task {name} has no verifier: every verdict is `unverified`, and nobody can tell the best of "
                 f"{config.night.width} answers, so width beyond a few buys little; set task.verify.command"
             )
+
+
+def leave_night_file(place: Place, config: Config, night: str, redact: Redactor) -> None:
+    """Write down beside the journal what the night is; without it a lost journal would orphan its loops."""
+    reader = JournalReader.open(place.journal(config))
+    try:
+        frame = list(reader.entries(night, types=("NightStarted", "TaskAdded", "LoopAdded")))
+        nightfile.write(place.night(night), frame, redact)
+    finally:
+        reader.close()
 
 
 def find_open(place: Place, config: Config | None = None) -> NightRow | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import BinaryIO
 
 import click
@@ -17,6 +18,7 @@ from ralphd.core.errors import UsageError
 from ralphd.core.facts import Facts
 from ralphd.core.outcomes import Evidence, Outcome
 from ralphd.core.reading import Reading
+from ralphd.pane.zones import dated
 
 CHUNK_BYTES = 1 << 16
 STDERR_TAIL_BYTES = 8 << 10  # what the runner keeps of it
@@ -47,6 +49,7 @@ def classify(log: str, cli: str, code: int | None, number: int | None, stderr: s
         log="" if log == "-" else os.path.abspath(log),
     )
     outcome, rule = explain(facts)
+    outcome = dated(outcome, dict(os.environ), time.time())
     if as_json:
         compactions = reading.compactions if tells.compactions or reading.compactions else None
         out.data(_data(outcome, reading) | {"compactions": compactions, "rule": rule})

@@ -13,6 +13,7 @@ from ralphd.core.errors import NothingRunning
 from ralphd.core.report import report, to_json
 from ralphd.core.report_parts import Report
 from ralphd.core.status import iso
+from ralphd.edges import takenfile
 from ralphd.edges.journal import JournalReader
 from ralphd.views import markdown
 
@@ -27,7 +28,9 @@ def make_report(place: Place, night: str = "", config: Config | None = None) -> 
             raise NothingRunning(f"no night named {night!r}; there are: {', '.join(known[-10:]) or 'none'}")
         if not known:
             raise NothingRunning("no night has been yet; `ralphd start` begins one, `ralphd demo` shows one")
-        return report(reader.entries(night or known[-1]), time.time(), lambda: reader.unreadable)
+        name = night or known[-1]
+        taken = takenfile.read(place.night(name))
+        return report(reader.entries(name), time.time(), lambda: reader.unreadable, taken)
     finally:
         reader.close()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ralphd import __version__
 from ralphd.cli import memory, preflight
-from ralphd.cli.begin import Begun, Start, find_open
+from ralphd.cli.begin import Begun, Start, find_open, leave_night_file
 from ralphd.cli.place import Place
 from ralphd.cli.pulse import Pulse, pulse
 from ralphd.cli.reports import write_report
@@ -36,8 +36,10 @@ from ralphd.edges.control import ControlServer
 from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
 from ralphd.edges.processes import boot_id, forbid_reading
+from ralphd.edges.reclaim import reclaim
 from ralphd.edges.schedule import Schedule
-from ralphd.edges.space import room
+from ralphd.edges.space import Ballast
+from ralphd.edges.strain import strains
 from ralphd.edges.systemd import forget
 from ralphd.edges.watch import Watch
 
@@ -205,15 +207,21 @@ def _serve(start: Start, word: Word, heart: Pulse, *, only_open: bool) -> Begun 
 def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = True) -> None:
     night = begun.frame.state.id
     heart.adopted = begun.adopted and _has_run(begun.frame.state)
+    ballast = Ballast(place.state)
     hooks = Hooks(
         ready=lambda text, runs: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted, runs=runs),
         report=lambda: write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
         backup=lambda: _back_up(place, begun),
-        room=lambda: room(place.state),
+        room=ballast.look,
+        spare=ballast.drop,
+        strains=lambda: strains(place.state),
         ticked=heart.beat,
     )
     parts = build(begun.frame, begun.journal, hooks)
+    world = parts.daemon.night.world
+    world.frame = lambda: leave_night_file(place, world.config, night, begun.journal.redactor)
+    world.free_disk = lambda: reclaim(place.state, night, time.time())
     control = ControlServer(Path(place.state), on_request(parts.inbox))
     watch = _watch(begun, parts)
     schedule = _schedule(begun, parts)
@@ -233,6 +241,7 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
         control.close()
         parts.close()
         _keep_the_end(place, begun, parts)
+        ballast.drop()
 
 
 def _back_up(place: Place, begun: Begun) -> None:

@@ -7,6 +7,7 @@ import os
 import select
 import sys
 import time
+from typing import Any
 
 import click
 
@@ -39,10 +40,16 @@ def pause(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("loops", nargs=-1)
+@click.option("--now", is_flag=True, help="Have inference asked at once, also where the agent itself waits for it.")
 @JSON
-def resume(loops: tuple[str, ...], *, as_json: bool) -> None:
-    """Let held or waiting loops go on at once."""
-    _steer("resume", loops, "going on", as_json=as_json)
+def resume(loops: tuple[str, ...], *, now: bool, as_json: bool) -> None:
+    """Let held or waiting loops (all, if none is named) go on.
+
+    Waits of their own are cut short. Where inference refuses all loops of an account, one of them tries, and an answer
+    lets all go on. With --now an agent that waits by itself, perhaps for a limit to pass, is ended and its session
+    taken up again where its CLI can do that.
+    """
+    _steer("resume", loops, "going on", as_json=as_json, now=now)
 
 
 @click.command()
@@ -70,6 +77,25 @@ def repair(loop: str, note: str, *, as_json: bool) -> None:
 def restart(loops: tuple[str, ...], *, clean: bool, as_json: bool) -> None:
     """End the running session of loops and begin a new generation."""
     _steer("restart", loops, "restarting", as_json=as_json, clean=clean)
+
+
+@click.command()
+@click.argument("width", type=click.IntRange(min=1))
+@JSON
+def scale(width: int, *, as_json: bool) -> None:
+    """Run WIDTH loops at once from now on.
+
+    Fewer: the loops with the least to lose are held at the end of their session. More: those go on, and new ones begin.
+    """
+    for reply in here.request(here.place(), {"verb": "scale", "width": width}):
+        data = reply.get("data")
+        if isinstance(data, dict):
+            out.data(data) if as_json else out.say(_scaled(data))
+
+
+def _scaled(data: dict[str, Any]) -> str:
+    new = f"; new: {', '.join(data['new'])}" if data["new"] else ""
+    return f"{data['width']} loops at once from now on (it was {data['was']}){new}"
 
 
 @click.command()

@@ -152,9 +152,10 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     """Wire a daemon for one night."""
     place, state, environ = frame.place, frame.state, frame.environ
     inbox: Inbox = Inbox()
-    writer = JournalWriter(journal)
+    writer = JournalWriter(journal, hooks.spare)
     slots = sum(task.task.verifier.slots for task in state.tasks.values())
     slow, judges = ThreadPoolExecutor(1, "slow"), ThreadPoolExecutor(max(1, slots), "judge")
+    aside = ThreadPoolExecutor(1, "aside")
     processes = LoopProcesses(clock=time.monotonic, wait=time.sleep)
     nonce = secrets.token_hex(16)
     verifiers = Verifiers(
@@ -177,6 +178,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log, journal.redactor),
+        hide=journal.redactor.text,
     )
 
     def judged(intent: int, candidate: Candidate, verdict: Verdict) -> None:
@@ -188,7 +190,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         done=judged,
         superseded=lambda intent: inbox.put(Settled(intent=intent, result="superseded")),
     )
-    doer = Doer(world=world, inbox=inbox, slow=slow, queue=queue)
+    doer = Doer(world=world, inbox=inbox, slow=slow, aside=aside, queue=queue)
     night = Night(world=world, inbox=inbox, state=state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)
     started_at = time.time()
     daemon: Daemon
@@ -216,6 +218,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         advising.shutdown(wait=False, cancel_futures=True)  # a call ends by itself within half a minute
         slow.shutdown(wait=True, cancel_futures=True)
         judges.shutdown(wait=True, cancel_futures=True)
+        aside.shutdown(wait=True, cancel_futures=True)
         if not writer.close():
             world.log.error("not everything could be written to the journal", why=writer.trouble)
         journal.close()

@@ -26,9 +26,10 @@ class Pause:
 
 @dataclass(frozen=True, kw_only=True)
 class Resume:
-    """Let a held loop go on; a wait is cut short."""
+    """Let a held loop go on; a wait is cut short, with ``now`` also one of the CLI's own."""
 
     loop: str
+    now: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,15 @@ class ReturnBranch:
     loop: str
     found: str
     to: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notify:
+    """Tell the person what waits for them. ``key`` names the need."""
+
+    key: str
+    title: str
+    body: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +148,7 @@ Action = (
     | Restore
     | Scale
     | FreeDisk
+    | Notify
 )
 
 
@@ -148,6 +159,8 @@ def key(action: Action) -> str:
             return f"Verify {candidate.task} {candidate.commit}"
         case EndNight() | Scale() | FreeDisk():
             return type(action).__name__
+        case Notify(key=name):
+            return f"Notify {name}"
         case Tell(loop=loop, template=template, slots=slots):
             return f"Tell {loop} {template} {sorted(slots.items())}"
         case _:

@@ -7,23 +7,29 @@ that has an answer gives it; the last one always has.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from signal import Signals
 
 from ralphd.core.facts import EndedBy, Facts
 from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.signals import Failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ralphd.core.signals import Failed, Resulted, Signal, Unread
+    from ralphd.core.signals import Resulted, Signal, Unread
 
     Rule = Callable[[Facts], Outcome | None]
 
 MESSAGE_CHARS = 500
 SIGNAL_BASE = 128  # a program that catches a signal exits with this much more
 FIRST_OWN_CODE = 124  # from here on an exit code tells of a time-out, a shell's trouble or a signal, not of inference
-CATCHES_SIGNALS = ("claude",)  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
+CATCHES_SIGNALS = ("claude", "pi")  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
+CODES_OF_HTTP = ("gemini",)  # CLIs that exit with the HTTP status of the failure, of which 8 bits are left
+HTTP_BASE = 256
+ENDS_WITH_RESULT = ("claude", "codex", "gemini", "mini", "opencode", "pi", "qwen")  # CLIs that tell a result last
+OWN_WORDS_APART = ("gemini", "qwen")  # CLIs whose adapter separates what they say of a failure from what the model says
 ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs
 NO_SESSION = "No conversation found with session ID"  # it can't be taken up again: begin a fresh one
 NEVER_STARTED = re.compile(
@@ -69,9 +75,9 @@ def stopped(facts: Facts) -> Outcome | None:
     return _ended(facts, Kind.STOPPED, "ended by the operator")
 
 
-def hung_after_failure(facts: Facts) -> Outcome | None:
-    """Blame what its last result told of; that it then hung on is the lesser trouble."""
-    if facts.ended_by is not EndedBy.RESULT_GRACE:
+def ended_after_failure(facts: Facts) -> Outcome | None:
+    """Blame what it told of last; that it then hung, or asked on without end, is the lesser trouble."""
+    if facts.ended_by not in (EndedBy.RESULT_GRACE, EndedBy.ENDLESS):
         return None
     return failure(facts)
 
@@ -100,6 +106,17 @@ def stalled(facts: Facts) -> Outcome | None:
     if facts.ended_by is not EndedBy.SILENT_STREAM:
         return None
     return _ended(facts, Kind.STALLED, "a request streamed nothing")
+
+
+def asked_anew(facts: Facts) -> Outcome | None:
+    """Blame what the CLI was waiting for when a person wanted no more waiting."""
+    if facts.ended_by is not EndedBy.ASKED_ANEW:
+        return None
+    from ralphd.core.ownretries import retry_kind  # noqa: PLC0415  # a rare wish
+
+    retrying = facts.reading.retrying
+    kind = Kind.CONNECTION if retrying is None else retry_kind(retrying)
+    return _ended(facts, kind, "the CLI waited by itself, and a person wants inference asked now", asked_anew=True)
 
 
 def interrupted(facts: Facts) -> Outcome | None:
@@ -138,17 +155,18 @@ def config_error(facts: Facts) -> Outcome | None:
 
 def failure(facts: Facts) -> Outcome | None:
     """Recognize what the CLI itself reports about inference, whatever it exits with."""
-    failed = facts.reading.failed
-    if failed is None:
+    told, status = facts.reading.failed, _status_of_exit(facts)
+    if told is None and status is None:
         return None
     from ralphd.core.failures import kind_of  # noqa: PLC0415  # 0.2 MiB a loop, and most sessions fail in no way
 
+    failed = Failed(status=status) if told is None else replace(told, status=told.status or status)
     kind = kind_of(failed)
     if kind is None:
         return None
     what = f"{failed.status or ''} {failed.error} {failed.message}".strip()
-    evidence = (_seen(facts, failed, what[:MESSAGE_CHARS]), *_exit(facts))
-    return Outcome(kind=kind, detail=_failure_detail(failed), evidence=evidence)
+    where = () if told is None else (_seen(facts, told, what[:MESSAGE_CHARS]),)
+    return Outcome(kind=kind, detail=_failure_detail(failed), evidence=(*where, *_exit(facts)))
 
 
 def last_words(facts: Facts) -> Outcome | None:
@@ -185,6 +203,14 @@ def exited(facts: Facts) -> Outcome | None:
     return Outcome(kind=Kind.EXITED, detail=detail, evidence=evidence)
 
 
+def unfinished(facts: Facts) -> Outcome | None:
+    """Recognize a run that was cut off: an exit status of 0 alone ends nothing (Gemini CLI exits so on SIGTERM)."""
+    begun = facts.reading.begun and not facts.reading.settled
+    if facts.exit_code != 0 or facts.cli not in ENDS_WITH_RESULT or not begun:
+        return None
+    return _ended(facts, Kind.EXITED, "it had begun, and told no final result", code=0, result="none")
+
+
 def noop(facts: Facts) -> Outcome | None:
     if facts.exit_code != 0 or facts.head_moved or facts.worked_before or facts.files_changed is not False:
         return None
@@ -205,17 +231,19 @@ RULES: tuple[Rule, ...] = (
     start_failed,
     compaction_limit,
     stopped,
-    hung_after_failure,
+    ended_after_failure,
     hung_after_result,
     waiting_for_input,
     hung,
     stalled,
+    asked_anew,
     interrupted,
     signalled,
     config_error,
     failure,
     last_words,
     exited,
+    unfinished,
     noop,
     next_,
     unknown,
@@ -238,6 +266,14 @@ def _exit(facts: Facts) -> tuple[Evidence, ...]:
 
 def _seen(facts: Facts, signal: Signal, what: str) -> Evidence:
     return Evidence(what=what, file=facts.log, start=signal.start, end=signal.end)
+
+
+def _status_of_exit(facts: Facts) -> int | None:
+    """Return the HTTP status of an error that the exit status is what is left of."""
+    code, result = facts.exit_code, facts.reading.result
+    if code is None or facts.cli not in CODES_OF_HTTP or (result is not None and result.ok):
+        return None
+    return code + HTTP_BASE if 400 <= code + HTTP_BASE <= 511 else None
 
 
 def _signal_name(number: int | None) -> str:
@@ -271,12 +307,17 @@ def _idle(facts: Facts) -> bool:
     return not facts.head_moved and facts.files_changed is not True and facts.reading.calls == 0
 
 
+def _by_the_model(facts: Facts) -> bool:
+    """Tell whether a final answer is surely the model's own: it cost output, or the CLI's own words come apart."""
+    return bool(facts.reading.tokens_out) or facts.cli in OWN_WORDS_APART
+
+
 def _last_words(facts: Facts) -> list[tuple[str, Evidence]]:
     """Return the last lines that are the CLI's own, newest first, with where they stand."""
     lines = [line.strip() for line in facts.stderr_tail.splitlines() if line.strip()][-ANY_LAST_WORDS:]
     words = [(line, Evidence(what=line[:MESSAGE_CHARS], file=facts.stderr_file)) for line in reversed(lines)]
     printed: list[Unread | Resulted] = [*reversed(facts.reading.plain[-ANY_LAST_WORDS:])]
-    if facts.reading.result is not None:
+    if facts.reading.result is not None and not _by_the_model(facts):
         printed.append(facts.reading.result)
     told = [(signal.text.strip(), signal) for signal in printed]
     return [*words, *((line, _seen(facts, signal, line[:MESSAGE_CHARS])) for line, signal in told)]

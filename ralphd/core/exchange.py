@@ -71,6 +71,7 @@ class Assignment:
     include: tuple[Include, ...] = ()
     reset_to: str = ""  # a commit: this generation begins with a rescue and a reset to it
     secrets: tuple[str, ...] = ()  # values that never reach the digest
+    account: str = ""  # a hash of what inference knows the agent by; loops with one account share its gate
     restore: tuple[str, ...] = ()  # protected paths that the next session must find as they are in ``base``
 
 
@@ -87,13 +88,14 @@ class Order:
     """The newest wish; the highest ``serial`` counts.
 
     ``now`` ends the running session at once (its work is kept); otherwise the session's end is awaited.
-    ``retry`` cuts a wait short.
+    ``retry`` cuts a wait short; ``ask`` also has inference asked at once where the CLI itself waits.
     """
 
     serial: int
     want: Want
     now: bool = False
     retry: bool = False
+    ask: bool = False
     why: str = ""
 
 

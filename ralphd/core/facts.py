@@ -15,7 +15,9 @@ class EndedBy(StrEnum):
     RESULT_GRACE = "result_grace"  # it had its final result and did not exit
     QUIET = "quiet"  # no byte and an idle tree for too long
     SILENT_STREAM = "silent_stream"  # a request streamed nothing for too long
+    ENDLESS = "endless"  # it asked in vain again and again, without a pause
     COMPACTIONS = "compactions"  # the one hard stop
+    ASKED_ANEW = "asked_anew"  # a person wants inference asked now, and the CLI waited by itself
     OPERATOR = "operator"  # pause, stop or restart ``now``
     NOTE = "note"  # so that it can be taken up again with a note that must not wait
 

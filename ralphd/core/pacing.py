@@ -15,6 +15,7 @@ QUICK_S = 30.0  # a session that fails sooner did no work worth the name
 QUICK_FAILURES = 5  # in a row: a crash loop
 CRASH_WAIT_MAX_S = 300.0
 NOOP_WAIT_MAX_S = 60.0
+MOST_AHEAD_S = 40 * 86_400.0  # a monthly limit is the longest there is; what is said to end later is an error
 JITTER_AFTER_RESET_S = 30.0  # all loops of a credential hear the same reset time: spread them
 
 HELD_RESPONSES = frozenset({Response.HOLD, Response.ASK})
@@ -79,18 +80,19 @@ def inference_wait_s(attempts: int, outcome: Outcome, seen: Circumstances, limit
     """Full jitter below a cap that doubles; what the server named is a floor, even above the greatest cap."""
     cap_s = min(limits.backoff_max_s, limits.backoff_min_s * 2.0 ** min(attempts + 1, 40))
     wait_s = limits.backoff_min_s + seen.chance * max(0.0, cap_s - limits.backoff_min_s)
-    floor_s = _floor_s(outcome, seen.now)
+    floor_s = server_floor_s(outcome, seen.now)
     if floor_s > 0.0:
         return floor_s + seen.chance * min(JITTER_AFTER_RESET_S, floor_s / 4, limits.backoff_max_s)
     return wait_s
 
 
-def _floor_s(outcome: Outcome, now: float) -> float:
+def server_floor_s(outcome: Outcome, now: float) -> float:
+    """Return how long the server wants not to be asked; 0 when it named no time, or none that can be meant."""
     retry_after_s, resets_at = outcome.detail.get("retry_after_s"), outcome.detail.get("resets_at")
-    floor_s = float(retry_after_s) if isinstance(retry_after_s, (int, float)) else 0.0
+    told = [float(retry_after_s)] if isinstance(retry_after_s, (int, float)) else []
     if isinstance(resets_at, (int, float)):
-        floor_s = max(floor_s, float(resets_at) - now)
-    return floor_s
+        told.append(float(resets_at) - now)
+    return max((seconds for seconds in told if 0.0 < seconds <= MOST_AHEAD_S), default=0.0)
 
 
 def _after_noop(streak: Streak, outcome: Outcome, seen: Circumstances) -> tuple[Streak, Pace]:

@@ -43,7 +43,8 @@ class Patience:
             case Requesting() | Streamed():
                 self.asked_at = now
             case Retrying(delay_s=delay_s):
-                self.asked_at = now
+                if self.asked_at is not None:  # else nothing would show that the next answer streams
+                    self.asked_at = now
                 self.excused_until = now + max(0.0, delay_s)
             case Said() | Called() | Returned() | Resulted():
                 self.asked_at = None
@@ -62,6 +63,8 @@ class Patience:
         """Tell why the process must be ended now; ``EndedBy.ITSELF`` while there is no reason."""
         if self.compactions + reading.compactions >= self.limits.compactions:
             return EndedBy.COMPACTIONS
+        if reading.failed is not None and reading.failed.endless:
+            return EndedBy.ENDLESS
         if open_calls:
             return EndedBy.ITSELF  # a tool call has limits of its own
         if reading.settled:

@@ -30,15 +30,45 @@ def loops_of(config: Config, names: Sequence[str], night: str, state: str, nonce
         for n in range(1, count + 1):
             loop = f"{name}-{n}" if len(names) > 1 else f"loop-{n}"
             pod = f"pod-{len(loops) // config.pods.size + 1}"
-            loops.append(
-                Loop(
-                    id=loop,
-                    task=name,
-                    pod=pod,
-                    branch=branch_name(night, loop),
-                    worktree=f"{state}/worktrees/{night}/{loop}",
-                    folder=f"{state}/nights/{night}/loops/{loop}",
-                    nonce=nonce(),
-                )
-            )
+            loops.append(_loop((loop, name, pod), night, state, nonce()))
     return loops
+
+
+def more_loops(known: Sequence[Loop], tasks: Sequence[str], count: int, nonce: Callable[[], str]) -> list[Loop]:
+    """Return ``count`` new loops for a night that has ``known`` ones: each for the task (of ``tasks``) with the fewest.
+
+    They lie beside the loops that are there, are named on from them and join the last pod while it has room.
+    """
+    new: list[Loop] = []
+    for _ in range(count):
+        there = [*known, *new]
+        task = min(tasks, key=lambda name: sum(loop.task == name for loop in there))
+        like = next((loop for loop in there if loop.task == task), there[0])
+        stem = (like.task == task and like.id.rpartition("-")[0]) or task
+        numbers = (int(tail) for head, _, tail in (loop.id.rpartition("-") for loop in there) if head == stem)
+        loop = f"{stem}-{max(numbers, default=0) + 1}"
+        night = like.branch.split("/")[1]
+        state = like.worktree.removesuffix(f"/worktrees/{night}/{like.id}")
+        new.append(_loop((loop, task, _pod(there)), night, state, nonce()))
+    return new
+
+
+def _pod(there: Sequence[Loop]) -> str:
+    """Return the last pod while it is smaller than the first, else a new one."""
+    sizes = [sum(loop.pod == one.pod for loop in there) for one in (there[0], there[-1])]
+    if there[0].pod != there[-1].pod and sizes[1] < sizes[0]:
+        return there[-1].pod
+    return f"pod-{len({loop.pod for loop in there}) + 1}"
+
+
+def _loop(names: tuple[str, str, str], night: str, state: str, nonce: str) -> Loop:
+    loop, task, pod = names
+    return Loop(
+        id=loop,
+        task=task,
+        pod=pod,
+        branch=branch_name(night, loop),
+        worktree=f"{state}/worktrees/{night}/{loop}",
+        folder=f"{state}/nights/{night}/loops/{loop}",
+        nonce=nonce,
+    )

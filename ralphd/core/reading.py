@@ -29,8 +29,9 @@ PLAIN_LINES = 8  # the last plain lines: an error of a CLI is among its last wor
 class Reading:
     """Grows signal by signal, about one process of an agent CLI.
 
-    ``failed`` is the newest structured failure that no later success of the same run overtook; ``result`` the last
-    final result, ``settled`` whether nothing was begun since. Token figures are None until the CLI tells one.
+    ``failed`` is the newest structured failure that no later success of the same run overtook, or an endless one;
+    ``result`` the last final result, ``settled`` whether nothing was begun since. Token figures are None until the CLI
+    tells one.
     """
 
     session: str = ""
@@ -47,6 +48,7 @@ class Reading:
     running: dict[str, str] = field(default_factory=dict)  # id -> tool, of the calls that have not returned
     said: int = 0
     retries: int = 0
+    retrying: Retrying | None = None  # the newest wait of the CLI's own
     result: Resulted | None = None
     settled: bool = False
     failed: Failed | None = None
@@ -73,8 +75,9 @@ class Reading:
                 self.compactions += 1
             case Retrying():
                 self.retries += signal.attempt > 0
+                self.retrying = signal if signal.attempt > 0 else self.retrying
             case Failed():
-                self.failed = signal
+                self._fail(signal)
             case Resulted():
                 self._end(signal)
             case Asked():
@@ -98,7 +101,7 @@ class Reading:
         self.settled = False
         if isinstance(signal, Requesting):
             return
-        self.failed, self.asked = None, ""
+        self._overtake()
         if isinstance(signal, Said):
             self.said += 1
         if isinstance(signal, Called):
@@ -111,7 +114,17 @@ class Reading:
         self.result, self.settled = signal, True
         self.running.clear()
         if signal.ok:
-            self.failed, self.asked = None, ""
+            self._overtake()
+
+    def _fail(self, signal: Failed) -> None:
+        if self.failed is None or not self.failed.endless:
+            self.failed = signal
+
+    def _overtake(self) -> None:
+        """Forget a trouble that is over. An endless one isn't: what follows it is more of the same."""
+        self.asked = ""
+        if self.failed is not None and not self.failed.endless:
+            self.failed = None
 
     def _use(self, signal: Used) -> None:
         for name in ("tokens_in", "tokens_out", "cache_read", "cache_write"):

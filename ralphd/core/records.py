@@ -44,12 +44,16 @@ class TrajectoryStarted:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentStarted:
-    """The CLI's process runs: one a trajectory, and one more for every attempt after inference trouble."""
+    """The CLI's process runs: one a trajectory, and one more for every attempt after inference trouble.
+
+    ``account``: whom inference knows it as (a hash): what is refused to one loop is refused to all with the same.
+    """
 
     pid: int
     start_ticks: int
     attempt: int
     session: str = ""
+    account: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +68,19 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class Progressed:
-    """A sign of life, at most one a few seconds, only when something changed."""
+    """A sign of life, at most one a few seconds, only when something changed.
+
+    ``client_waits``: the CLI itself waits before it asks again, for an overload, a rate limit, a connection.
+    ``asks``: it shows a dialog that waits for a person.
+    """
 
     usage: Usage
     compactions: int
     output_bytes: int
     calls: int
     quiet_for_s: float
+    client_waits: str = ""
+    asks: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ralphd.core.events import Entry
+    from ralphd.core.taken import Taken
 
 __all__ = ["Report", "iso", "report", "to_json"]
 
@@ -25,8 +26,10 @@ YEAR_10000 = 253402300800.0  # epoch seconds; ISO 8601 has four digits
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
-def report(entries: Iterable[Entry], now: float, unreadable: Callable[[], int] = int) -> Report:
-    """Fold one night's entries, in order of id.
+def report(
+    entries: Iterable[Entry], now: float, unreadable: Callable[[], int] = int, taken: tuple[Taken, ...] = ()
+) -> Report:
+    """Fold one night's entries, in order of id, and put what people have ``taken`` beside them.
 
     ``unreadable`` is asked after the last entry how many the reader had to leave out.
     """
@@ -45,6 +48,7 @@ def report(entries: Iterable[Entry], now: float, unreadable: Callable[[], int] =
         totals=_totals(facts, loops),
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
         unknown=report_unknown.unknown(facts, unreadable()),
+        taken=taken,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ralphd.core.report_facts import TraceFact
 from ralphd.core.report_unknown import Unknown
+from ralphd.core.taken import Taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,3 +141,4 @@ class Report:
     totals: Totals
     evidence: tuple[TraceFact, ...]
     unknown: tuple[Unknown, ...]
+    taken: tuple[Taken, ...] = ()

@@ -92,7 +92,8 @@ class Failed(Signal):
     """The CLI reports in a structured way that inference (or its own run) failed.
 
     ``status`` is the HTTP status; ``error`` the CLI's own name of the trouble (``rate_limit``, ``billing_error``);
-    ``retry_after_s`` and ``resets_at`` (epoch seconds) are the server's floors.
+    ``retry_after_s`` and ``resets_at`` (epoch seconds) are the server's floors. ``endless``: it asks on and on by
+    itself, in vain and without a pause, so it must be ended.
     """
 
     status: int | None = None
@@ -100,6 +101,7 @@ class Failed(Signal):
     message: str = ""
     retry_after_s: float | None = None
     resets_at: float | None = None
+    endless: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,10 @@ class LoopState:
     left: str = ""  # why the runner left, when it left on purpose
     pane: str = ""
     agent_pid: int | None = None
+    account: str = ""  # whom inference knew its newest agent as
+    client_waits: str = ""  # its CLI waits by itself before it asks again
+    asks: str = ""  # a dialog that its agent shows
+    still_since: float | None = None  # epoch seconds: since then it waits, is held, or its CLI waits
     waiting_until: float | None = None
     waiting_kind: str = ""
     held_kind: str = ""
@@ -93,6 +97,7 @@ class TaskState:
     done: bool = False
     verdicts: int = 0
     submissions: int = 0
+    unscored: set[str] = field(default_factory=set)  # loops that got a verdict since the last one with a score
     doubted: int = 0  # verdicts that a second run did not bear out
     rises: list[tuple[float, float]] = field(default_factory=list)  # (second of the night, by how much) of its best
 
@@ -135,6 +140,7 @@ class NightState:
     tasks: dict[str, TaskState] = field(default_factory=dict)
     loops: dict[str, LoopState] = field(default_factory=dict)
     intents: dict[int, events.ActionIntended] = field(default_factory=dict)
+    noticed: dict[str, float] = field(default_factory=dict)  # what a person was told, and when (epoch seconds)
     restarts: dict[int, int] = field(default_factory=dict)  # open intents to restart: the generation each begins
     ending: bool = False
     skip_verification: bool = False
@@ -202,6 +208,8 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
                 state.width = state.wished = len(state.loops)
         case events.ActionIntended() as intended:
             state.intents[entry.id] = intended
+            if intended.type == actions.Notify.__name__:
+                state.noticed[str(intended.args.get("key", ""))] = entry.at
             if loop is not None and intended.type == actions.ReturnBranch.__name__:
                 loop.returned.add(str(intended.args.get("found", "")))
             if intended.type == actions.RestartLoop.__name__:
@@ -298,7 +306,7 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
             state.loops[name].told.add(actions.key(action))
         case actions.FreeDisk():
             state.freed_s = state.seen_s
-        case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
+        case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch() | actions.Notify():
             pass
 
 
@@ -338,6 +346,7 @@ def _apply_verdict(
         return
     task.verdicts += 1
     task.doubted += verdict.kind is Kind.FLAKY
+    task.unscored = set() if verdict.score is not None else {*task.unscored, verdict.loop}
     task.judged[verdict.tree] = verdict
     task.commits[verdict.commit] = verdict.tree
     if not verdict.loop:
@@ -406,6 +415,22 @@ def valid(verdict: Verdict) -> bool:
     return verdict.kind not in {Kind.TAMPERED, Kind.FLAKY} and not verdict.unverified
 
 
+STANDING = (records.Waiting, records.Held)
+MOVING = (records.Resumed, records.TrajectoryStarted, records.AgentStarted, records.RunnerStarted)
+
+
+def _note_standing(loop: LoopState, entry: Entry) -> None:
+    """Keep since when the loop stands still, if it does."""
+    body = entry.body
+    waits = isinstance(body, records.Progressed) and bool(body.client_waits or body.asks)
+    if isinstance(body, MOVING) or (isinstance(body, records.Progressed) and not waits):
+        loop.still_since = None
+    elif (waits or isinstance(body, STANDING)) and loop.still_since is None:
+        loop.still_since = entry.at
+    if isinstance(body, (*MOVING, *STANDING, records.AttemptEnded, records.TrajectoryEnded)):
+        loop.client_waits = loop.asks = ""
+
+
 def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
     """Take a shared cause for over when one of those who suffered from it works again."""
     if state.shared is None or loop.loop.id not in state.shared.loops:
@@ -422,6 +447,7 @@ def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
 
 
 def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
+    _note_standing(loop, entry)
     match entry.body:
         case records.RunnerStarted(pane=pane):
             loop.started = loop.runner_up = True
@@ -439,11 +465,12 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.held_kind = loop.held_why = ""
             loop.waiting_until, loop.waiting_kind = None, ""
             loop.compactions = 0
-        case records.AgentStarted(pid=pid):
-            loop.agent_pid = pid
+        case records.AgentStarted(pid=pid, account=account):
+            loop.agent_pid, loop.account = pid, account
             loop.waiting_until, loop.waiting_kind = None, ""
-        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet):
+        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet) as told:
             loop.usage_now, loop.compactions, loop.quiet_for_s = usage, compactions, quiet
+            loop.client_waits, loop.asks = told.client_waits, told.asks
         case records.AttemptEnded(outcome=outcome):
             loop.agent_pid, loop.last_outcome = None, outcome.kind
         case records.TrajectoryEnded() as ended:

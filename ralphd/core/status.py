@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ralphd.core import notices
 from ralphd.core.exchange import Want
 from ralphd.core.policy import LoopNow
 from ralphd.core.state import LoopState, NightState
@@ -34,7 +35,7 @@ def status(
             "pid": daemon.pid,
             "version": daemon.version,
             "started_at": iso(daemon.started_at),
-            "trouble": [*daemon.trouble, *_blind(state)],
+            "trouble": [*daemon.trouble, *_blind(state), *notices.lines(state, now)],
             "next_night_at": iso(daemon.next_night_at),
         },
         "night": {
@@ -100,8 +101,11 @@ def _note(loop: LoopState, now: float) -> str:
     if loop.held:
         return loop.held_why or loop.held_kind
     if loop.waiting_until is not None:
-        return f"waits {max(0, round(loop.waiting_until - now))} s: {loop.waiting_kind}"
-    return loop.note
+        left_s = round(loop.waiting_until - now)
+        return f"waits {left_s} s: {loop.waiting_kind}" if left_s > 0 else f"waits: {loop.waiting_kind}"
+    if loop.asks:
+        return f"asks: {loop.asks}"
+    return f"its client waits: {loop.client_waits}" if loop.client_waits else loop.note
 
 
 def _fleet(state: NightState, rows: list[dict[str, object]], verifying: int, now: float) -> dict[str, object]:

@@ -28,8 +28,10 @@ class Doer:
     world: World
     inbox: Inbox
     slow: Executor
+    aside: Executor  # for what nobody waits for
     queue: VerifyQueue
     ordered: dict[str, int] = field(default_factory=dict)  # the newest order of each loop
+    unheard: set[str] = field(default_factory=set)  # loops to which the order to stop could not be written
     ordering: threading.Lock = field(default_factory=threading.Lock)  # orders come from two threads
 
     def act(self, state: NightState, intended: Iterable[Intended]) -> None:
@@ -40,6 +42,10 @@ class Doer:
                     spawns.append((intent, state.loops[loop]))
                 case actions.ReturnBranch():
                     self.slow.submit(self._return_branch, state, intent, action)
+                case actions.Notify():
+                    self.aside.submit(self._notify, intent, action)
+                case actions.Scale() | actions.FreeDisk():
+                    self.slow.submit(self._keep_house, intent, action)
                 case actions.Verify(candidate=candidate):
                     self.queue.add(state, intent, candidate)
                 case _:
@@ -66,10 +72,12 @@ class Doer:
                 self._order(
                     state, loop, Order(serial=intent, want=Want.PAUSED, now=now, why=f"parked: {action.because}")
                 )
-            case actions.Resume(loop=loop) | actions.Unpark(loop=loop):
+            case actions.Unpark(loop=loop):
                 self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True))
+            case actions.Resume(loop=loop, now=now):
+                self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True, ask=now))
             case actions.StopLoop(loop=loop, now=now):
-                self._order(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
+                self._stop(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
             case actions.RestartLoop(loop=loop, reset_to=reset_to):
                 self._assign(state, state.loops[loop], state.restarts[intent], reset_to)
                 hit("assignment_written")
@@ -80,10 +88,12 @@ class Doer:
                 hit("note_written")
             case actions.Restore(loop=loop, paths=paths):
                 self._assign(state, state.loops[loop], state.loops[loop].generation, state.loops[loop].reset_to, paths)
-            case actions.EndNight() | actions.Scale():
+            case actions.EndNight():
                 pass
-            case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch() | actions.FreeDisk():
-                pass
+            case actions.SpawnRunner() | actions.Verify() | actions.ReturnBranch():
+                pass  # not quick
+            case actions.Scale() | actions.FreeDisk() | actions.Notify():
+                pass  # not quick
 
     def reassign(self, state: NightState) -> None:
         """Write every loop's assignment again, after the configuration changed; a runner reads it at its next turn."""
@@ -97,6 +107,14 @@ class Doer:
             self.ordered[loop] = order.serial
             self.world.folders.order(state.loops[loop].loop.folder, order)
         hit("order_written")
+
+    def _stop(self, state: NightState, loop: str, order: Order) -> None:
+        try:
+            self._order(state, loop, order)
+        except OSError:
+            self.unheard.add(loop)
+            if self.world.folders.alive(state.loops[loop].loop.folder):
+                raise
 
     def _assign(
         self, state: NightState, loop: LoopState, generation: int, reset_to: str, restore: tuple[str, ...] = ()
@@ -137,6 +155,34 @@ class Doer:
         outcome = Outcome(kind=Kind.FOREIGN_CHANGE, detail=where, evidence=(Evidence(what=what[:500]),))
         body = ("", 0, 0, OutcomeNoted(outcome=outcome))
         self.inbox.put(Settled(intent=intent, result=result, detail=what[:500], bodies=(body,)))
+
+    def _notify(self, intent: int, action: actions.Notify) -> None:
+        """Tell the person, and record whether that went well. Runs in ``aside``."""
+        result, detail = self.tell_person(action.title, action.body)
+        self.inbox.put(Settled(intent=intent, result=result, detail=detail))
+
+    def tell_person(self, title: str, body: str) -> tuple[str, str]:
+        """Return how it went, as the result and detail of an action. Takes as long as the way to the person does."""
+        if self.world.notifier is None:
+            return "done", "nobody is configured to be told; `ralphd status` and the report say it"
+        try:
+            self.world.notifier.notify(self.world.hide(f"ralphd: {title}"), self.world.hide(body))
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            return "failed", self.world.hide(str(error) or type(error).__name__)[:500]
+        return "done", ""
+
+    def _keep_house(self, intent: int, action: actions.Scale | actions.FreeDisk) -> None:
+        """Write down which loops there are, or make room. Runs in ``slow``."""
+        detail = ""
+        try:
+            if isinstance(action, actions.Scale):
+                self.world.frame()
+            else:
+                detail = f"{self.world.free_disk() >> 20} MiB freed"
+        except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
+            self.world.log.warning("not done", action=type(action).__name__, why=str(error))
+            detail = str(error)[:500]
+        self.inbox.put(Settled(intent=intent, result="done", detail=detail))
 
     def _make_ready(self, state: NightState, spawns: list[tuple[int, LoopState]]) -> None:
         self.world.host.end_leftovers([loop.loop.nonce for _, loop in spawns if loop.started])

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ralphd.core.account import account_of
 from ralphd.core.config import Config
 from ralphd.core.exchange import Assignment, Include
 from ralphd.core.model import Task
@@ -37,6 +38,7 @@ class Assigner:
     ) -> tuple[Assignment, str]:
         task = state.tasks[loop.loop.task].task
         passed = {name: self.environ[name] for name in config.agent.env_pass if name in self.environ}
+        env = {**base_environment(self.environ), **passed, **config.agent.env}
         assignment = Assignment(
             night=state.id,
             loop=loop.loop.id,
@@ -47,7 +49,7 @@ class Assigner:
             program=self.program,
             model=config.agent.model,
             args=config.agent.args,
-            env={**base_environment(self.environ), **passed, **config.agent.env},
+            env=env,
             resume=config.agent.resume,
             folder=loop.loop.folder,
             worktree=loop.loop.worktree,
@@ -64,6 +66,7 @@ class Assigner:
             ),
             reset_to=reset_to,
             secrets=secrets_of(passed, config.agent.env),
+            account=account_of(state.id, config.agent.cli, env),
         )
         return assignment, self._preamble(assignment, task)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ralphd.core import events, policy
 from ralphd.core.errors import EdgeError
@@ -23,7 +23,7 @@ class Closing:
     night: Night
     since: float | None = None
     heads_at: float | None = None  # when the branches were last looked at before all was at rest
-    pushed: bool = False
+    pushed: set[str] = field(default_factory=set)  # loops whose windows were closed over them
     submitted: bool = False
 
     def step(self) -> None:
@@ -42,9 +42,11 @@ class Closing:
         now = self.night.world.clock.monotonic()
         self.since = now if self.since is None else self.since
         alive = [name for name, is_alive in self.night.sight.alive.items() if is_alive]
-        if alive and now > self.since + RUNNER_PATIENCE_S and not self.pushed:
-            self.pushed = True
-            self.night.doer.slow.submit(self._push, alive)
+        patient = now <= self.since + RUNNER_PATIENCE_S
+        stuck = [name for name in alive if not patient or name in self.night.doer.unheard]
+        if fresh := [name for name in stuck if name not in self.pushed]:
+            self.pushed.update(fresh)
+            self.night.doer.slow.submit(self._push, fresh)
         return not alive and all(loop.want is Want.STOPPED for loop in self.night.state.loops.values())
 
     def _at_rest(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ralphd.core import actions, records
 from ralphd.core.errors import EdgeError
 from ralphd.core.events import Entry
-from ralphd.core.policy import Head, LoopNow, Moved
+from ralphd.core.policy import Head, LoopNow, Moved, Strain
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.world import World
 
@@ -32,6 +32,7 @@ class Sight:
     refused: int = 0
     suspects: dict[str, str] = field(default_factory=dict)  # loop -> where its branch is, but not by its worktree
     moved: dict[str, Moved] = field(default_factory=dict)  # the same, seen twice
+    strains: tuple[Strain, ...] = ()  # what the machine is short of
     heard: bool = False  # at least once: before, who lives is not known
 
     def now(self, loop: str) -> LoopNow:

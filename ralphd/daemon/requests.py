@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ralphd.core import actions, policy
+from ralphd.core import actions, events, plan, policy
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
 from ralphd.core.state import QUOTED_CHARS, NightState, quoted
@@ -36,6 +37,8 @@ class Desk:
                 self._steer(asked, str(verb))
             case "repair":
                 self._repair(asked)
+            case "scale":
+                self._scale(asked)
             case "stop":
                 self._stop(asked)
             case _:
@@ -92,6 +95,25 @@ class Desk:
             asked.reply({"ok": True, "progress": f"ending {alive} running loops"}, False)
         self.leavers.append(asked.reply)
 
+    def _scale(self, asked: Asked) -> None:
+        """Run so many loops at once; what is missing is added to the night first."""
+        width, state, supervisor = asked.request.get("width"), self.night.state, self.night.world.config.supervisor
+        if not isinstance(width, int) or isinstance(width, bool):
+            refuse(asked.reply, "scale takes a number of loops", WRONG_USAGE)
+            return
+        bounds = policy.Bounds(least=supervisor.width_min, most=supervisor.width_max)
+        if refusal := policy.vet(state, actions.Scale(width=width), bounds):
+            refuse(asked.reply, refusal, WRONG_USAGE)
+            return
+        there = [loop.loop for loop in state.loops.values() if loop.want is not Want.STOPPED]
+        tasks = [name for name, task in state.tasks.items() if not task.done]
+        known = [loop.loop for loop in state.loops.values()]
+        new = plan.more_loops(known, tasks, max(0, width - len(there)), lambda: secrets.token_hex(16))
+        self.night.record(self.night.entry(loop.id, events.LoopAdded(loop=loop)) for loop in new)
+        self.night.intend([Decision(action=actions.Scale(width=width), why=actions.ASKED, by="operator")])
+        data = {"width": width, "was": state.width, "new": [loop.id for loop in new]}
+        asked.reply({"ok": True, "code": 0, "data": data}, True)
+
     def _propose(self, asked: Asked, proposals: list[Action], why: str) -> None:
         refusals = [refusal for action in proposals if (refusal := policy.vet(self.night.state, action))]
         if refusals or not proposals:
@@ -115,7 +137,7 @@ def _proposal(state: NightState, verb: str, name: str, request: dict[str, object
     if verb == "pause":
         return actions.Pause(loop=name, now=request.get("now") is True)
     if verb == "resume":
-        return actions.Resume(loop=name)
+        return actions.Resume(loop=name, now=request.get("now") is True)
     loop = state.loops.get(name)
     clean = request.get("clean") is True and loop is not None
     reset_to = (loop.best_commit or state.tasks[loop.loop.task].task.base) if loop is not None and clean else ""

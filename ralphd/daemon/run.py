@@ -11,6 +11,7 @@ from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, UsageError
 from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind
+from ralphd.core.policy import Strain
 from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
 from ralphd.daemon.consult import Consultant
@@ -22,6 +23,8 @@ from ralphd.daemon.tick import Night
 from ralphd.daemon.world import Assign
 
 PASS_S = 1.0
+STRAINS_EVERY_S = 5.0  # the kernel's own figures are averages over 10 s
+TOLD_STRAINS = frozenset({Kind.MEMORY_PRESSURE, Kind.DISK_LOW, Kind.HOST_LIMITS})
 STARTING_PASS_S = 0.1  # until the loops run somebody waits for them
 # 512 loops start in some 15 s; a start that takes longer than this is told as it stands.
 READY_PATIENCE_S = 60.0
@@ -33,7 +36,9 @@ class Hooks:
 
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
-    ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks.
+    ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks,
+    ``strains`` what the machine is short of; ``spare`` makes a little room on the disk, once, and tells whether it
+    could.
     """
 
     ready: Callable[[str, bool], None]  # how many loops run, and whether that is any
@@ -41,6 +46,8 @@ class Hooks:
     reload: Callable[[], tuple[Config, Assign]]
     backup: Callable[[], None] = lambda: None
     room: Callable[[], tuple[Kind, str] | None] = lambda: None
+    spare: Callable[[], bool] = lambda: False
+    strains: Callable[[], tuple[Strain, ...]] = tuple
     ticked: Callable[[Night], None] = lambda _night: None
 
 
@@ -57,6 +64,7 @@ class Daemon:
     fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
     pressures: Pressures = field(default_factory=Pressures)
     backup_trouble: str = ""  # set by the slow pool
+    strains_at: float = float("-inf")
     started: float = 0.0
     is_ready: bool = False
     gone: bool = False
@@ -91,10 +99,18 @@ class Daemon:
             self.troubles["daemon"] = f"a step failed: {type(error).__name__}: {error}"[:300]
 
     def _pass(self) -> None:
+        self._look_at_machine()
         self.night.tick()
         self.closing.step()
         self._look_at_troubles()
         self.hooks.ticked(self.night)
+
+    def _look_at_machine(self) -> None:
+        """Note in the sight what the machine is short of, every few seconds."""
+        now = self.night.world.clock.monotonic()
+        if now >= self.strains_at + STRAINS_EVERY_S:
+            self.strains_at = now
+            self.night.sight.strains = self.hooks.strains()
 
     def _look_at_troubles(self) -> None:
         journal, short = self.night.world.journal, self.hooks.room()
@@ -108,6 +124,11 @@ class Daemon:
         if journal.trouble:
             said["journal"] = f"the journal can't be written: {journal.trouble}"
             now[journal.trouble_kind] = said["journal"]
+        for strain in self.night.sight.strains:
+            now.setdefault(strain.kind, strain.words)
+            said[strain.kind.value] = strain.words
+        for kind in TOLD_STRAINS - {strain.kind for strain in self.night.sight.strains}:
+            said[kind.value] = ""
         for name, words in said.items():
             self.troubles.pop(name, None)
             if words:
@@ -115,6 +136,7 @@ class Daemon:
         began, over = self.pressures.look(now, self.night.world.clock.monotonic())
         for words in began:
             self.night.world.log.error(words)
+            self.night.doer.aside.submit(self.night.doer.tell_person, "this machine needs you", words)
         for kind, words in over:
             self.night.note(kind, words)
 

@@ -12,7 +12,7 @@ from ralphd.core.clocks import Gap, Reading
 from ralphd.core.events import Entry
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
-from ralphd.core.policy import Present
+from ralphd.core.policy import Bounds, Present
 from ralphd.core.records import Repaired
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
@@ -26,6 +26,9 @@ JOURNAL_PATIENCE_S = 30.0
 # While the journal takes nothing, what the runners told waits in memory up to here (some 50 MiB), then in their files.
 UNSTORED_MAX = 20_000
 GAPS_KEPT = 16
+# What failed is not tried again before this, and then twice as late each time: a full disk must not meet a busy loop.
+AGAIN_MIN_S = 1.0
+AGAIN_MAX_S = 60.0
 
 
 @dataclass(kw_only=True)
@@ -43,6 +46,7 @@ class Night:
     hears: Callable[[Entry], None] = lambda _entry: None  # everything that is stored
     read: Reading | None = None  # the clocks, when they were looked at last
     gaps: list[Gap] = field(default_factory=list)  # in which nobody could work, newest last
+    failing: dict[str, tuple[float, float]] = field(default_factory=dict)  # not again before (monotonic), and how long
 
     def tick(self) -> None:
         self.heed_clocks()
@@ -97,13 +101,27 @@ class Night:
 
     def present(self) -> Present:
         loops = {name: self.sight.now(name) for name in self.state.loops}
+        supervisor = self.world.config.supervisor
         open_ = (events.action_from_json(i.type, i.args) for i in self.state.intents.values())
         return Present(
             now=self.world.clock.now(),
             loops=loops,
-            in_flight=frozenset(actions.key(action) for action in open_),
+            in_flight=frozenset((*(actions.key(action) for action in open_), *self._waited_for())),
+            strains=self.sight.strains,
+            bounds=Bounds(least=supervisor.width_min, most=supervisor.width_max),
             consulted=self.consulted,
         )
+
+    def _waited_for(self) -> list[str]:
+        now = self.world.clock.monotonic()
+        return [key for key, (until, _) in self.failing.items() if now < until]
+
+    def _note_failure(self, intended: events.ActionIntended, result: str) -> None:
+        key = actions.key(events.action_from_json(intended.type, intended.args))
+        _, waited_s = self.failing.pop(key, (0.0, 0.0))
+        if result == "failed":
+            wait_s = min(AGAIN_MAX_S, max(AGAIN_MIN_S, 2 * waited_s))
+            self.failing[key] = (self.world.clock.monotonic() + wait_s, wait_s)
 
     def intend(self, decisions: Iterable[Decision], told: Iterable[Entry] = ()) -> None:
         """Record intents, in one commit with what they follow from."""
@@ -133,6 +151,8 @@ class Night:
         end = events.ActionSettled(intent=message.intent, result=message.result, detail=message.detail)
         intended = self.state.intents.get(message.intent)
         loop = str(intended.args.get("loop", "")) if intended else ""
+        if intended:
+            self._note_failure(intended, message.result)
         if intended and intended.type == actions.SpawnRunner.__name__ and message.result == "done":
             self.sight.silent.add(loop)
         hit("settling")

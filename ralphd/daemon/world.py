@@ -20,6 +20,8 @@ class World:
 
     ``assignment(config, state, loop, generation, reset_to)`` returns a loop's assignment and its preamble's text;
     ``runner`` the argv of a runner for a loop's folder; ``template(name)`` a note's text with its ``{slots}``.
+    ``frame`` writes down anew, beside the journal, which loops the night has; ``free_disk`` removes what ralphd can do
+    without and returns how many bytes that gave. Both are called in the slow pool and may raise OSError.
     """
 
     clock: ports.Clock
@@ -34,3 +36,7 @@ class World:
     runner: Callable[[str], tuple[str, ...]]
     template: Callable[[str], str]
     log: Any  # a structlog logger
+    notifier: ports.Notifier | None = None  # None: nobody is configured to be told
+    hide: Callable[[str], str] = str  # takes secrets out of what leaves the house
+    frame: Callable[[], None] = lambda: None
+    free_disk: Callable[[], int] = lambda: 0

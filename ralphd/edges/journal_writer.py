@@ -31,10 +31,11 @@ class JournalWriter:
     """``submit`` from any thread. ``then`` runs on the writer's thread, after the commit, and must be quick.
 
     ``trouble`` is the reason why nothing can be written at the moment, empty when all is well; ``trouble_kind`` the
-    outcome that it is.
+    outcome that it is. ``spare`` gives up what is kept for a full disk, and tells whether there was any.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, spare: Callable[[], bool] = lambda: False) -> None:
+        self._spare = spare
         self.trouble = ""
         self.trouble_kind = Kind.JOURNAL_ERROR
         self._journal = journal
@@ -81,6 +82,8 @@ class JournalWriter:
                 told = self._journal.append([entry for submission in batch for entry in submission.entries])
             except Exception as error:  # noqa: BLE001  # the loop boundary: nothing may be lost, whatever it is
                 self.trouble_kind = _kind(error)
+                if self.trouble_kind is Kind.DISK_FULL and self._spare():
+                    continue
                 self.trouble = str(error) if isinstance(error, JournalError) else repr(error)
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, RETRY_MAX_S)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ralphd.agents.lines import Lines
 from ralphd.core.facts import EndedBy, Facts
 from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.ownretries import OwnRetries
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
 from ralphd.core.records import NotesGiven, Progressed, Repaired, ToolEnded, Usage
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ralphd.pane.calls import CallEvent, CallWatch
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
+    from ralphd.pane.gatekeeper import Gatekeeper
     from ralphd.pane.notes import Notes
     from ralphd.pane.procs import Proc
     from ralphd.pane.rawlog import RawLog
@@ -59,6 +61,7 @@ class Pane:
     watch: CallWatch
     recorder: Recorder
     digest: Digest
+    gate: Gatekeeper
 
     def pause(self, seconds: float) -> None:
         """Wait a moment while others end; whatever comes meanwhile is taken."""
@@ -74,6 +77,7 @@ class Tally:
     calls: int = 0
     leftovers: int = 0
     tool_kills: int = 0
+    own_retries: OwnRetries = field(default_factory=OwnRetries)
 
     def with_usage_of(self, reading: Reading) -> Usage:
         return Usage(
@@ -104,6 +108,7 @@ class Attempt:
         logs: tuple[RawLog, RawLog],
         tally: Tally,
         notes: Notes,
+        tells: bool,
     ) -> None:
         now = time.monotonic()
         self.reading = Reading()
@@ -112,7 +117,7 @@ class Attempt:
         self.seconds = 0.0
         self._pane, self._session, self._reader = pane, session, reader
         self._log, self._errors = logs
-        self._tally, self._notes = tally, notes
+        self._tally, self._notes, self._tells = tally, notes, tells
         self._started = now
         self._lines = Lines(offset=self._log.offset)
         self._tail = b""
@@ -137,6 +142,7 @@ class Attempt:
                 self._look()
             self.seconds = time.monotonic() - self._started
             self._drain()
+            self._tally.own_retries.end(time.monotonic())
             self._end_leftovers()
         finally:
             ears.forget(session.stdout)
@@ -182,6 +188,8 @@ class Attempt:
             self._patience.note(told, now)
             if isinstance(told, Resulted):
                 self._session.input.close()  # with its stdin open it would wait for more
+            self._tally.own_retries.note(told, now)
+            self._pane.gate.heard(told)
             self._pane.digest.show(told)
 
     def _take_errors(self) -> None:
@@ -231,6 +239,7 @@ class Attempt:
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
             pane.wishes.read()  # a bell that an agent removed can't ring
+            pane.gate.still_tries(tells=self._tells)
             self._tell_progress(now)
         if self._session.pid in pane.ears.exits:
             return
@@ -256,7 +265,12 @@ class Attempt:
         over = self._patience.over(now, self.reading, open_calls=len(self._open))
         if over is EndedBy.ITSELF and self._may_be_taken_up():
             over = EndedBy.NOTE
-        if self._pane.wishes.cut:
+        wishes = self._pane.wishes
+        waits = self._tally.own_retries.waiting is not None
+        wishes.ask = wishes.ask and waits  # there is nothing to cut otherwise
+        if wishes.ask and over is EndedBy.ITSELF:
+            over = EndedBy.ASKED_ANEW
+        if wishes.cut:
             over = EndedBy.OPERATOR
         if over is EndedBy.ITSELF or now < self._end_again_at:
             return
@@ -275,6 +289,7 @@ class Attempt:
         if isinstance(event, CallOpened):
             self.calls += 1
             self._open.add(event.call_id)
+            self._pane.gate.answered()  # nobody but a model that answers asks for one
             return
         self._open.discard(event.call_id)
         self._patience.heard(time.monotonic())  # the agent's turn begins
@@ -292,20 +307,12 @@ class Attempt:
             output_bytes=self._log.offset + self._errors.offset,
             calls=self._tally.calls + max(self.calls, self.reading.calls),
             quiet_for_s=0.0,
+            client_waits=self._tally.own_retries.waits_for,
         )
         if told != self._told:
             self._told = told
             quiet_for_s = round(now - self._patience.last_byte, 1)
-            self._pane.recorder.append(
-                Progressed(
-                    usage=usage,
-                    compactions=told.compactions,
-                    output_bytes=told.output_bytes,
-                    calls=told.calls,
-                    quiet_for_s=quiet_for_s,
-                ),
-                at=time.time(),
-            )
+            self._pane.recorder.append(replace(told, quiet_for_s=quiet_for_s), at=time.time())
 
     # Ending.
 
@@ -331,7 +338,9 @@ _ENDING = {
     EndedBy.RESULT_GRACE: "the agent gave its final result but doesn't exit: ending it, its work is kept",
     EndedBy.QUIET: "no output and no activity for too long: ending this session",
     EndedBy.SILENT_STREAM: "the model's answer stopped coming: ending this attempt",
+    EndedBy.ENDLESS: "it asks the model in vain, again and again: ending this attempt",
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
+    EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
     EndedBy.NOTE: "ending this attempt: the session is taken up again with a note",
 }

@@ -30,13 +30,15 @@ from ralphd.core.records import (
 from ralphd.pane import prompt
 from ralphd.pane.attempt import Attempt, Pane, Tally
 from ralphd.pane.files import lay, read_regular
+from ralphd.pane.gatekeeper import LOOK_S, chance
 from ralphd.pane.ground import Ground, NotReady, place_of
 from ralphd.pane.limits import Limits
 from ralphd.pane.notes import Notes
 from ralphd.pane.procs import descends_from, end_all, with_environ
 from ralphd.pane.session import SHORTAGES, StartFailed, start
-from ralphd.pane.trajectory import Trajectory, new_session
+from ralphd.pane.trajectory import Trajectory
 from ralphd.pane.watched import GUARD
+from ralphd.pane.zones import dated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from ralphd.pane.procs import Proc
     from ralphd.pane.session import Session
 
-LOOK_S = 2.0  # how old an unheard order or a mended file may get: the bell is quicker, but agents can break it
 GROUND_WAIT_MAX_S = 60.0
 PREAMBLE_LIMIT_BYTES = 1 << 20
 HOST_ERRNOS = {
@@ -104,6 +105,8 @@ class Loop:
     def _turn(self) -> None:
         self._pane.wishes.cut = False  # what came between sessions has no session to end
         self._reassign()
+        if not self._pass_gate():
+            return
         head = self._ready()
         composed = self._compose() if head else None
         if composed is None:
@@ -120,6 +123,7 @@ class Loop:
         limits, pane = self._assignment.limits, self._pane
         pane.recorder.generation = self._assignment.generation
         pane.digest.secrets = self._assignment.secrets
+        pane.gate.assign(self._folder, self._assignment.account, limits)
         pane.watch.match = adapter(self._assignment.cli).guarded_lines
         pane.watch.limits = Limits(
             seconds=limits.tool_seconds,
@@ -194,16 +198,58 @@ class Loop:
         while True:
             began = time.monotonic()
             outcome, moved = self._attempt(running)
-            seen = Circumstances(seconds=time.monotonic() - began, worked=moved, now=time.time(), chance=_chance())
+            self._pane.gate.judge(outcome)
+            seen = Circumstances(seconds=time.monotonic() - began, worked=moved, now=time.time(), chance=chance())
             self._streak, pace = pacing.after(self._streak, outcome, seen, self._assignment.limits)
             if pace.then is not Then.ATTEMPT or self._interrupted():
                 return pace.outcome, pace.wait_s
-            self._record(AttemptEnded(attempt=running.attempts, outcome=outcome, wait_s=pace.wait_s))
-            self._rest(pace.wait_s, outcome.kind.value)
-            if self._pane.wishes.want is Want.PAUSED:
-                self._hold("", self._pane.wishes.why)
+            wait_s = self._pane.gate.wait_s() or pace.wait_s
+            self._record(AttemptEnded(attempt=running.attempts, outcome=outcome, wait_s=wait_s))
+            self._await_inference(outcome.kind.value, pace.wait_s)
             if self._interrupted():
                 return Outcome(kind=Kind.STOPPED, detail={"while": outcome.kind.value}), 0.0
+
+    def _await_inference(self, kind: str, wait_s: float) -> None:
+        """Wait until inference may be asked again: for all loops of the account at its gate, else for itself."""
+        if not self._pane.gate.look().closed:
+            self._rest(wait_s, kind)
+        while not self._pass_gate() and not self._interrupted():
+            self._hold("", self._pane.wishes.why)
+
+    def _pass_gate(self) -> bool:
+        """Wait until the gate is open or it is this loop's turn to try; False when something else is wanted of it."""
+        gate, wishes = self._pane.gate, self._pane.wishes
+        waits = gate.look().closed and not gate.trying
+        while gate.look().closed and not gate.trying and self._goes_on():
+            self._wait_at_gate()
+            if gate.look().closed:
+                break  # it is this loop's turn, or nobody takes his
+            self._let_others_go(gate.spread_s())  # and it may close again meanwhile
+        if waits:
+            wishes.retry = False
+            self._record(Resumed())
+        wishes.ask = False
+        return self._goes_on()
+
+    def _goes_on(self) -> bool:
+        return self._pane.wishes.want is Want.RUNNING and not self._pane.wishes.cut
+
+    def _wait_at_gate(self) -> None:
+        gate, wishes = self._pane.gate, self._pane.wishes
+        kind, wait_s = gate.look().kind, gate.wait_s()
+        self._record(Waiting(kind=kind, until=time.time() + wait_s))
+        self._say(f"waits {wait_s:.0f} s with all loops of its account ({kind})")
+        while self._goes_on():
+            asked, wishes.retry, wishes.ask = wishes.retry or wishes.ask, False, False
+            if gate.may_go(asked=asked):
+                return
+            self._idle(min(LOOK_S, gate.wait_s() or LOOK_S))
+
+    def _let_others_go(self, seconds: float) -> None:
+        """Start a little later than the others that waited at the gate: a small machine, and a server just back."""
+        until, wishes = boot_s() + seconds, self._pane.wishes
+        while (left_s := until - boot_s()) > 0 and self._goes_on() and not wishes.retry:
+            self._idle(min(left_s, LOOK_S))
 
     def _interrupted(self) -> bool:
         return self._pane.wishes.cut or self._pane.wishes.want is Want.STOPPED
@@ -214,9 +260,8 @@ class Loop:
         facts, moved = self._process(running)
         if facts.reading.result is not None:
             running.claims_done = facts.reading.result.claims_done
-        running.resumes = adapter(facts.cli).TELLS.resume and facts.reading.begun > 0
-        running.session = (facts.reading.session[:200] if running.resumes else "") or new_session()
-        return classify(facts), moved
+        running.take_up(facts.reading, resumes=adapter(facts.cli).TELLS.resume)
+        return dated(classify(facts), self._assignment.env, time.time()), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
         """Run one process of the agent and look at what it changed. Return the facts, and whether the branch moved."""
@@ -227,6 +272,7 @@ class Loop:
         except StartFailed as error:
             self._pane.recorder.sync()
             return Facts(cli=cli, exit_code=None, start_error=str(error), reading=Reading()), False
+        tells = adapter(cli).TELLS
         attempt = Attempt(
             self._pane,
             session,
@@ -234,7 +280,8 @@ class Loop:
             limits=self._assignment.limits,
             logs=(running.log, running.errors),
             tally=running.tally,
-            notes=Notes(self._inbox, adapter(cli).TELLS),
+            notes=Notes(self._inbox, tells),
+            tells=tells.tokens or tells.partial,
         )
         end = attempt.listen()
         self._pane.watch.agent = None
@@ -261,7 +308,7 @@ class Loop:
         session = self._begin(launch, self._told(running))
         self._pane.ears.expect(session.pid)
         self._pane.watch.agent = session.pid
-        self._record(running.started(session.pid))
+        self._record(running.started(session.pid, self._assignment.account))
         # The end of the last session becomes durable while the next one already runs, a tenth of a second later, or
         # here when sessions are shorter than that. A power cut before loses a second of records at most, and the
         # sessions that they tell of have committed what they did.
@@ -317,6 +364,8 @@ class Loop:
     def _finish(self, running: Trajectory, outcome: Outcome) -> None:
         tally = running.tally
         tells = adapter(self._assignment.cli).TELLS
+        if own_retries := tally.own_retries.told():
+            outcome = replace(outcome, detail={**outcome.detail, "own_retries": own_retries})
         ended = TrajectoryEnded(
             outcome=outcome,
             head_before=running.head,
@@ -351,6 +400,7 @@ class Loop:
         wishes = self._pane.wishes
         if wait_s <= 0 or self._interrupted():
             return
+        self._pane.gate.leave()
         wishes.retry = False
         self._record(Waiting(kind=kind, until=time.time() + wait_s))
         self._say(f"waits {wait_s:.0f} s ({kind})")
@@ -364,6 +414,7 @@ class Loop:
         """Stand still: a plain pause until the order changes, trouble until a newer order or until it is mended."""
         wishes = self._pane.wishes
         wishes.cut = wishes.retry = False
+        self._pane.gate.leave()
         serial = wishes.serial
         self._record(Held(kind=kind, why=why))
         self._say(f"{'on hold' if kind else 'paused'}: {why or 'as ordered'}")
@@ -437,7 +488,8 @@ class Loop:
         self._say(f"this turn broke: {type(error).__name__}: {error}")
         self._end_everything()
         self._pane.watch.agent = None
-        seen = Circumstances(seconds=0.0, worked=False, now=time.time(), chance=_chance())
+        self._pane.gate.leave()
+        seen = Circumstances(seconds=0.0, worked=False, now=time.time(), chance=chance())
         self._streak, pace = pacing.after(self._streak, outcome, seen, self._assignment.limits)
         if self._running is not None:
             self._finish(self._running, pace.outcome)
@@ -471,8 +523,3 @@ def _readable(path: str) -> bool:
     except prompt.NoPrompt:
         return False
     return True
-
-
-def _chance() -> float:
-    """Return a number from [0, 1); the random module costs half a mebibyte."""
-    return int.from_bytes(os.urandom(6), "big") / (1 << 48)

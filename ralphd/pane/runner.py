@@ -28,6 +28,7 @@ from ralphd.pane.calls import CallWatch
 from ralphd.pane.digest import Digest, Screen
 from ralphd.pane.ears import Ears
 from ralphd.pane.files import SAFE, replace_whole
+from ralphd.pane.gatekeeper import Gatekeeper
 from ralphd.pane.inbox import Inbox
 from ralphd.pane.limits import Limits
 from ralphd.pane.loop import Loop
@@ -93,7 +94,14 @@ def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
         nonce=f"RALPHD_NONCE={assignment.nonce}",
         group=cgroup.make(f"ralphd-{assignment.nonce}") or "",
     )
-    return Pane(ears=ears, wishes=Wishes(folder, inbox), watch=watch, recorder=recorder, digest=digest)
+    return Pane(
+        ears=ears,
+        wishes=Wishes(folder, inbox),
+        watch=watch,
+        recorder=recorder,
+        digest=digest,
+        gate=Gatekeeper(me.boot_id),
+    )
 
 
 def _identity(assignment: Assignment) -> RunnerIdentity:

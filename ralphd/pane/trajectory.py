@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 from ralphd.core.records import AgentStarted
@@ -10,6 +11,11 @@ from ralphd.pane.attempt import Tally
 from ralphd.pane.procs import read
 from ralphd.pane.rawlog import RawLog
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralphd.core.reading import Reading
+
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # it goes on a command line: no option, no path
 STDERR_PIECE_BYTES = 4 << 20  # CLIs print little there: warnings, and why they ended
 
 
@@ -30,15 +36,26 @@ class Trajectory:
         self.worked = False  # in an attempt that has ended
         self.began = time.monotonic()
 
+    def take_up(self, reading: Reading, *, resumes: bool) -> None:
+        """Let the next attempt take up the session of the one that ended, by the name that its CLI told, else by ours.
+
+        One that never began has no session to take up, and its name may be taken: the next begins afresh.
+        """
+        self.resumes = resumes and reading.begun > 0
+        if not self.resumes:
+            self.session = new_session()
+        elif _SESSION.fullmatch(reading.session):
+            self.session = reading.session
+
     def close(self) -> None:
         self.log.close()
         self.errors.close()
 
-    def started(self, pid: int) -> AgentStarted:
+    def started(self, pid: int, account: str) -> AgentStarted:
         """Return the record of a process that runs now."""
         proc = read(pid)
         ticks = proc.start_ticks if proc is not None else 0
-        return AgentStarted(pid=pid, start_ticks=ticks, attempt=self.attempts, session=self.session)
+        return AgentStarted(pid=pid, start_ticks=ticks, attempt=self.attempts, session=self.session, account=account)
 
 
 def new_session() -> str:

@@ -165,6 +165,9 @@ def command_of(pid: int) -> str:
         line = line.partition(" && eval ")[2].rpartition(" && pwd -P")[0].removesuffix(" < /dev/null") or line
         if line.startswith("'") and line.endswith("'"):
             line = line[1:-1].replace("'\\''", "'").replace("'\"'\"'", "'")
+    if "_bgpids_file=" in line and "' EXIT\n" in line:
+        # gemini: …; _bgpids_file=FILE ( trap '…' EXIT COMMAND ) __code=$? exit $__code, a line each
+        line = line.partition("' EXIT\n")[2].rpartition("\n)\n__code=")[0] or line
     return line
 
 

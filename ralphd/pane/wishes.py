@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class Wishes:
     """The newest order together with what signals asked for.
 
-    ``cut`` and ``retry`` are served once: ``cut`` ends the running session now, ``retry`` cuts a wait short.
+    ``cut``, ``retry`` and ``ask`` are served once: ``cut`` ends the running session now, ``retry`` cuts a wait short,
+    ``ask`` has inference asked at once, also where the CLI itself waits.
     """
 
     def __init__(self, folder: str, inbox: Inbox) -> None:
@@ -27,9 +28,9 @@ class Wishes:
         self._leaving = ""
         self._by_hand = False
         self.cut = False
-        self.retry = False
+        self.retry = self.ask = False
         self.read()
-        self.cut = self.retry = False  # an order of before our time has no session to end
+        self.cut = self.retry = self.ask = False  # an order of before our time has no session to end
 
     @property
     def serial(self) -> int:
@@ -63,6 +64,7 @@ class Wishes:
             self._by_hand = False
             self.cut = self.cut or order.now
             self.retry = self.retry or order.retry
+            self.ask = self.ask or order.ask
 
     def heed(self, signals: set[int]) -> None:
         """Take the signals that came. SIGINT is a person at the pane: this session ends and the loop pauses."""

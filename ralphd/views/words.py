@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ralphd.core.report_facts import TraceFact
     from ralphd.core.report_parts import ActionPart, Best, Report, TaskPart
     from ralphd.core.report_unknown import Unknown
+    from ralphd.core.taken import Taken
 
 SHORT = 12  # characters of a commit: unique in any repository a person has
 ROUTINE = frozenset({"Verify", "SpawnRunner"})  # one a commit and one a loop: counted, not listed
@@ -142,17 +143,28 @@ def _needs_you(report: Report) -> Iterator[Block]:
 def _taking(report: Report) -> Iterator[Block]:
     takable = [task for task in report.tasks if task.improved is not False and task.best is not None and task.take]
     unverified = [task for task in report.tasks if not task.verified and _unseen(report, task)]
-    if takable or unverified:
+    if takable or unverified or report.taken:
         yield Heading(text="How to take it")
     for task in takable:
         yield Paragraph(
-            text=f"{task.name}: run the first line in {task.repository}; the second if you went on yourself:"
+            text=f"{task.name}: the first line verifies it once more and makes a branch of it. By hand, in "
+            f"{task.repository}: the second, or the third if you went on yourself."
         )
-        yield Commands(commands=task.take)
+        best = task.best.loop if task.best else ""
+        yield Commands(commands=(f"ralphd take {best} --night {report.night.id}", *task.take))
         yield Paragraph(text=f"The loop's whole result is at {task.ref}.")
+    for taken in report.taken:
+        yield Paragraph(text=_was_taken(taken))
     for task in unverified:
         yield Paragraph(text=f"{task.name}: unverified, so look before you take; in {task.repository}:")
         yield Commands(commands=_unseen(report, task))
+
+
+def _was_taken(taken: Taken) -> str:
+    what = f"{', '.join(taken.loops)} as {'a' if taken.how == 'patch' else 'the'} {taken.how} {taken.where}"
+    score = "unverified" if not taken.verified else "verified again" if taken.score is None else number(taken.score)
+    undone = "" if taken.undone_at is None else f" Undone {clock(taken.undone_at)}."
+    return f"Taken {clock(taken.at)}: {what} ({short(taken.commit)}, {score}).{undone}"
 
 
 def _unseen(report: Report, task: TaskPart) -> tuple[str, ...]:

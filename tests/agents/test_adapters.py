@@ -15,7 +15,7 @@ from ralphd.core.errors import UsageError
 from ralphd.core.exchange import Assignment, Limits
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TURN = Turn(session="11111111-2222-4333-8444-555555555555", guard="/state/guard", tmp="/state/tmp")
+TURN = Turn(session="11111111-2222-4333-8444-555555555555", guard="/state/guard", tmp="/state/tmp", home="/state/agent")
 
 
 def assignment(**known):
@@ -30,7 +30,7 @@ def test_every_adapter_keeps_the_contract(name):
     launch = found.launch(assignment(cli=name, args=("--more",)), TURN)
     assert all(isinstance(part, str) for part in launch.argv)
     assert launch.argv[-1] == "--more"
-    assert launch.env["PATH"] == "/bin"
+    assert launch.env["PATH"].split(":")[-1] == "/bin"
     assert isinstance(found.guarded_lines, str)
     assert isinstance(found.TELLS.resume, bool)
     assert found.reader() is not found.reader()
@@ -38,7 +38,7 @@ def test_every_adapter_keeps_the_contract(name):
 
 
 def test_an_unknown_cli_is_refused_with_what_there_is():
-    with pytest.raises(UsageError, match=r"'nonesuch'; there are: claude, command, demo"):
+    with pytest.raises(UsageError, match=f"'nonesuch'; there are: {', '.join(NAMES)}"):
         adapter("nonesuch")
 
 
@@ -129,3 +129,23 @@ def test_any_program_runs_with_its_own_arguments():
     launch = adapter("command").launch(assignment(cli="command", program="sh", args=("-c", "true")), TURN)
     assert launch.argv == ("sh", "-c", "true")
     assert launch.env == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize("name", ["gemini", "qwen"])
+def test_a_cli_that_takes_bash_from_path_finds_the_guard_there_first(name):
+    turn = Turn(session=TURN.session, guard="/state/guard", home="/state/loop/agent")
+    launch = adapter(name).launch(assignment(cli=name, env={"PATH": "/bin", "HOME": "/home/me"}), turn)
+    assert [(file.path, file.link) for file in launch.files if file.link] == [("bin/bash", "/state/guard")]
+    assert launch.env["PATH"] == "/state/loop/agent/bin:/bin"
+    assert launch.env["HOME"] == "/home/me"
+
+
+@pytest.mark.parametrize("name", ["gemini", "qwen"])
+def test_gemini_and_qwen_begin_a_session_and_take_it_up_again(name):
+    first = adapter(name).launch(assignment(cli=name, model="some-model"), TURN).argv
+    assert {"--yolo", "stream-json"} <= set(first)
+    assert first[first.index("--session-id") + 1] == TURN.session
+    assert first[first.index("--model") + 1] == "some-model"
+    resumed = adapter(name).launch(assignment(cli=name), Turn(session=TURN.session, attempt=2, resume=True)).argv
+    assert resumed[resumed.index("--resume") + 1] == TURN.session
+    assert not {"--session-id", "--model"} & set(resumed)

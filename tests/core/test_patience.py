@@ -50,6 +50,12 @@ def test_a_cli_that_waits_by_itself_is_not_stalled():
     assert agent.after(1).over() is EndedBy.SILENT_STREAM
 
 
+def test_a_cli_that_shows_no_pieces_of_an_answer_may_think_long_after_a_wait_of_its_own():
+    agent = Agent().tells(Retrying(delay_s=5)).after(800)
+    assert agent.over() is EndedBy.ITSELF
+    assert agent.after(105).over() is EndedBy.QUIET
+
+
 def test_a_tool_call_is_not_a_silent_stream():
     agent = Agent().tells(Requesting(), Called(id="1", tool="Bash", command="make")).after(400)
     assert agent.over() is EndedBy.ITSELF

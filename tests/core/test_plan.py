@@ -77,3 +77,15 @@ def test_a_task_is_named_as_wished_or_after_its_folder(wish, repository, name):
 def test_any_folder_gives_a_name_that_loops_can_carry(folder):
     """With a number behind it, it still fits."""
     assert is_loop_id(f"{plan.task_name('', '/' + folder)}-4096")
+
+
+def test_new_loops_are_named_on_and_go_to_the_task_with_the_fewest():
+    config = Config(night=NightConfig(width=3), tasks=(TaskConfig(), TaskConfig()), pods=PodsConfig(size=2))
+    known = plan.loops_of(config, ["fast-er", "main"], "n", "/s", lambda: "0")
+    new = plan.more_loops(known, ["fast-er", "main"], 3, lambda: "1")
+    assert [loop.id for loop in new] == ["main-2", "fast-er-3", "main-3"]
+    assert [loop.pod for loop in new] == ["pod-2", "pod-3", "pod-3"]
+    assert (new[0].branch, new[0].worktree) == ("ralphd/n/main-2", "/s/worktrees/n/main-2")
+    assert new[0].folder == "/s/nights/n/loops/main-2"
+    alone = plan.loops_of(Config(night=NightConfig(width=2)), ["main"], "n", "/s", lambda: "0")
+    assert [loop.id for loop in plan.more_loops(alone[1:], ["main"], 2, lambda: "1")] == ["loop-3", "loop-4"]

@@ -116,7 +116,17 @@ def test_a_closed_window_is_a_persons_wish():
 def test_a_refused_credential_holds_every_loop():
     night = begun()
     night.say(records.Held(kind=Kind.AUTH, why="401"), "a")
-    assert decided(night) == [Pause(loop="b")]
+    told, pause = decided(night)
+    assert pause == Pause(loop="b")
+    assert (told.title, told.body) == ("the credential is refused", "a: 401. Mend it, then `ralphd resume`.")
+
+
+def test_a_refused_credential_holds_no_loop_of_another_account():
+    night = begun(loops=("a", "b", "c", "d"))
+    for loop, account in (("a", "x"), ("b", "x"), ("c", "y")):
+        night.say(records.AgentStarted(pid=1, start_ticks=1, attempt=1, account=account), loop)
+    night.say(records.Held(kind=Kind.AUTH, why="401"), "a")
+    assert [one.loop for one in decided(night) if isinstance(one, Pause)] == ["b", "d"]  # d has not run yet
 
 
 def test_new_heads_and_what_sessions_left_are_verified_once():

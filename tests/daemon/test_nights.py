@@ -9,12 +9,13 @@ from support.stories import BASE, Story
 
 from ralphd.core import events, records
 from ralphd.core.errors import ConfigError, JournalError
-from ralphd.core.exchange import Want
+from ralphd.core.exchange import Order, Want
 from ralphd.core.model import Verifier
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import SPAWN_PATIENCE_S, Head
 from ralphd.core.state import fold
 from ralphd.daemon.inbox import Rang
+from ralphd.daemon.recover import recover
 
 GOOD, BETTER, BAD = "1" * 40, "2" * 40, "3" * 40
 
@@ -244,6 +245,72 @@ def test_a_refused_credential_holds_every_loop() -> None:
     assert "credential" in story.loop_state("l2").note
 
 
+def test_what_waits_for_a_person_is_told_once_also_over_a_restart_of_the_daemon() -> None:
+    story = Story(loops=3)
+    story.begin()
+    story.session_ends("l1", 1, Kind.AUTH)
+    story.tell("l1", records.Held(kind=Kind.AUTH, why="401 of sk-ant-0123456789abcdef"), 1, "n1")
+    for _ in range(3):
+        story.step()
+    story.start_daemon()
+    recover(story.night)
+    story.step()
+    story.step()
+    assert story.notifier is not None
+    [(title, body)] = story.notifier.told
+    assert title == "ralphd: the credential is refused"
+    assert body.startswith("l1: 401 of ")
+    [reply] = story.ask("status")
+    assert "Mend it, then `ralphd resume`." in str(reply["data"]["daemon"]["trouble"])  # type: ignore[index]
+
+
+def test_a_way_to_the_person_that_fails_is_recorded_and_stops_nothing() -> None:
+    story = Story(loops=2)
+    assert story.notifier is not None
+    story.notifier.broken = "no route to host"
+    story.begin()
+    story.tell("l1", records.Held(kind=Kind.CONFIG_ERROR, why="no such option"), 1, "n1")
+    for _ in range(3):
+        story.step()
+    [intent] = story.intents("Notify")
+    settled = [body for body in story.journal.bodies(events.ActionSettled) if body.intent == intent.id]
+    assert [(body.result, body.detail) for body in settled] == [("failed", "no route to host")]
+    assert "daemon" not in story.daemon.troubles
+
+
+def test_without_a_way_to_the_person_that_is_recorded_too() -> None:
+    story = Story(loops=2)
+    story.notifier = None
+    story.start_daemon()
+    story.begin()
+    story.tell("l1", records.Held(kind=Kind.CONFIG_ERROR, why="no such option"), 1, "n1")
+    for _ in range(3):
+        story.step()
+    [intent] = story.intents("Notify")
+    [settled] = [body for body in story.journal.bodies(events.ActionSettled) if body.intent == intent.id]
+    assert (settled.result, settled.detail.split(";")[0]) == ("done", "nobody is configured to be told")
+
+
+def test_a_disk_that_runs_full_is_told_though_nothing_can_be_recorded() -> None:
+    story = Story(loops=1)
+    story.begin()
+    story.journal.stuck = "no space"
+    story.step(40)
+    story.step(40)
+    assert story.notifier is not None
+    assert [title for title, _ in story.notifier.told] == ["ralphd: this machine needs you"]
+
+
+def test_a_person_s_now_reaches_the_runners() -> None:
+    story = Story(loops=2)
+    story.begin()
+    story.ask("resume", loops=["l1"], now=True)
+    story.ask("resume", loops=["l2"])
+    story.step()
+    [one], [two] = ([order for order in story.folders.orders[f"/f/{name}"] if order.retry] for name in ("l1", "l2"))
+    assert (one.ask, two.ask) == (True, False)
+
+
 def test_an_end_with_a_foreign_nonce_is_not_believed() -> None:
     story = Story(loops=1)
     story.begin()
@@ -406,6 +473,24 @@ def test_a_runner_that_does_not_go_is_pushed() -> None:
     for _ in range(40):
         story.step()
     assert "l1" not in story.panes.windows
+    assert story.host.ended == ["nonce-l1"]
+
+
+def test_a_runner_that_the_order_cannot_reach_is_pushed_at_once() -> None:
+    story = Story(loops=2)
+    story.begin()
+    write = story.folders.order
+
+    def full(folder: str, order: Order) -> None:
+        if folder.endswith("l1"):
+            raise OSError("No space left on device")
+        write(folder, order)
+
+    story.folders.order = full  # type: ignore[method-assign]
+    story.ask("stop")
+    for _ in range(4):
+        story.step()
+    assert sorted(story.panes.windows) == ["l2"]
     assert story.host.ended == ["nonce-l1"]
 
 

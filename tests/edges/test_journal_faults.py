@@ -23,7 +23,7 @@ from ralphd.core.redact import Redactor
 from ralphd.edges.journal import Journal, JournalReader
 from ralphd.edges.journal_backup import back_up, backup_folder
 from ralphd.edges.journal_writer import RETRY_MAX_S, JournalWriter
-from ralphd.edges.space import room
+from ralphd.edges.space import BALLAST_BYTES, Ballast, room
 
 MIGRATIONS = str(Path(__file__).parents[2] / "migrations")
 DEADLINE_S = 60.0
@@ -123,6 +123,27 @@ def test_a_journal_that_cannot_even_be_made_says_which_of_the_two_ran_out(disk):
         opened(str(disk / "journal.db"))
     filler.unlink()
     opened(str(disk / "journal.db")).close()
+
+
+def test_what_is_kept_for_need_lets_a_full_disk_take_the_last_decisions(disk):
+    path, night = str(disk / "journal.db"), Night()
+    ballast = Ballast(str(disk))
+    opened(path).close()
+    assert ballast.look() is None
+    taken = os.stat(ballast.path)
+    assert taken.st_blocks * 512 == BALLAST_BYTES == taken.st_size
+    writer = JournalWriter(opened(path), ballast.drop)
+    filler = fill(disk)
+    writer.submit(many(night, 50))
+    assert writer.flush(DEADLINE_S)
+    assert not writer.trouble
+    assert not os.path.exists(ballast.path)
+    assert ballast.look() is not None
+    assert not os.path.exists(ballast.path)
+    filler.unlink()
+    assert ballast.look() is None
+    assert os.path.exists(ballast.path)
+    assert writer.close(DEADLINE_S)
 
 
 def test_an_input_output_error_is_named_and_nothing_is_lost(tmp_path):

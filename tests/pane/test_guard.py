@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -125,6 +126,53 @@ def test_the_command_is_told_as_the_agent_typed_it(tmp_path):
     line = f"source /h/.claude/shell-snapshots/s.sh 2>/dev/null || true && eval {shlex.quote(typed)} < /dev/null && pwd -P >| /dev/null"
     ran = run_calls(tmp_path / "c", f"$GUARD {shlex.quote(line + ' && sleep 2')} >/dev/null")
     assert ran.named("CallOpened")[0]["command"] == typed
+
+
+def test_the_first_bash_of_path_guards_and_what_runs_inside_finds_the_real_one(tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/usr/bin/env bash\necho script $# $BASH; exit 7\n")
+    script.chmod(0o755)
+    links = tmp_path / "bin"
+    links.mkdir()
+    (links / "bash").symlink_to(GUARD)
+    line = f"{script} a b; echo rc $?; bash {script} c; echo 'echo piped' | bash; bash -c 'exit 5'; echo $?; type -p bash; exit 3"
+    ran = run_calls(
+        tmp_path / "c",
+        f"""
+        PATH={links}:$PATH
+        {script} outside
+        bash {script} outside two
+        bash -c {shlex.quote(line)}
+        echo rc $?
+        echo typed | bash -c 'read -r word; echo "$word ${{RALPHD_CALL:+guarded}} $0"' zero
+        """,
+    )
+    real = shutil.which("bash", path=os.environ["PATH"])
+    assert ran.out.splitlines() == [
+        f"script 1 {real}",
+        f"script 2 {real}",
+        f"script 2 {real}",
+        "rc 7",
+        f"script 1 {real}",
+        "piped",
+        "5",
+        real,
+        "rc 3",
+        "typed guarded zero",
+    ]
+    assert [closed["status"] for closed in ran.named("CallClosed")] == [3, 0]
+    assert ran.named("CallOpened")[0]["command"].startswith(f"{script} a b; echo rc")
+
+
+def test_a_line_that_names_a_bash_is_a_line(tmp_path):
+    ran = run_calls(tmp_path / "c", "$GUARD 'echo /usr/bin/bash:-c'")
+    assert ran.out == "/usr/bin/bash:-c\n"
+
+
+def test_a_call_of_gemini_is_told_as_the_model_typed_it(tmp_path):
+    wrapped = "shopt -u extglob; _bgpids_file=/tmp/x\n(\n  trap 'jobs -p > /dev/null' EXIT\necho one\nsleep 2\n)\n__code=$?\nexit $__code"
+    ran = run_calls(tmp_path / "c", f"$GUARD -c {shlex.quote(wrapped)} >/dev/null")
+    assert ran.named("CallOpened")[0]["command"] == "echo one sleep 2"
 
 
 def test_a_loop_started_from_within_a_call_has_calls_of_its_own(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ class Request:
 
     `session` numbers the sessions seen in one working directory from 0; `turn` numbers the answers of a session from 0;
     `attempt` counts how often this very turn was asked before (a client's retries, a resumed session).
-    `news` is the text that came after the model's last answer: the prompt at first, tool results later.
+    `tools` are the names of what the client offers. `news` is the text that came after the model's last answer: the prompt at first, tool results later.
     """
 
     number: int
@@ -36,6 +36,7 @@ class Request:
     attempt: int = 0
     stream: bool = True
     model: str = "scripted"
+    tools: tuple[str, ...] = ()
     system: str = ""
     prompt: str = ""
     news: str = ""
@@ -64,8 +65,9 @@ class Refusal:
     """An HTTP status instead of an answer."""
 
     status: int
-    message: str = "scripted error"
+    message: str = ""
     error: str = ""
+    too_long: bool = False  # the conversation is: each protocol has its own words for it
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -149,11 +151,14 @@ def using(answer: Answer, **tokens: int) -> Answer:
     return replace(answer, usage=replace(answer.usage, **tokens))
 
 
-def fault(
-    status: int, message: str = "scripted error", *, error: str = "", retry_after_s: float | None = None
-) -> Answer:
+def fault(status: int, message: str = "", *, error: str = "", retry_after_s: float | None = None) -> Answer:
     headers = {} if retry_after_s is None else {"retry-after": f"{retry_after_s:g}"}
     return Answer(fault=Refusal(status=status, message=message, error=error, headers=headers))
+
+
+def too_long() -> Answer:
+    """The conversation does not fit into the model's context."""
+    return Answer(fault=Refusal(status=400, too_long=True))
 
 
 def reset(at: Point = "delta") -> Answer:
@@ -247,7 +252,7 @@ def stories(loops: Mapping[str, Script] | None = None, otherwise: Script | None 
 
 BUILDERS: Mapping[str, Callable[..., Step]] = {
     builder.__name__: builder
-    for builder in (say, call, bash, overlong, hog, read, edit, write, together, fault, reset, close, truncate, stall, malformed,
+    for builder in (say, call, bash, overlong, hog, read, edit, write, together, fault, too_long, reset, close, truncate, stall, malformed,
                     error_event, once, times)
 }  # fmt: skip
 

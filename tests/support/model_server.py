@@ -1,17 +1,19 @@
 """Who asks the scripted model, in which session and turn, and what was each asker told?
 
 A night is many sessions of several loops on one server, so nothing is handed out from a queue: the answer depends on
-the conversation. The real Claude Code CLI (2.1.332) says in every request
+the conversation. Recorded of the real CLIs, each request says
 
-* its session: `metadata.user_id` is JSON text with a `session_id` (older versions: `user_..._session_UUID`);
-* where it works: "Primary working directory: DIR" in a message of role `system` beside the prompt
-  (2.1.197: "Working directory: DIR" in the system prompt), and "Current branch: NAME" when that is a git repository;
+* its session, with Claude Code and codex; the others have conversations without a name;
+* where it works: "Primary working directory: DIR" and the like in a message beside the prompt (mini-swe-agent doesn't:
+  there the branch that ralphd's preamble names tells loops apart), and "Current branch: NAME" with Claude Code;
 * the prompt: the last text block of the first user message, behind reminders of the client's own;
-* a tool's result: a `tool_result` block, its `content` the very text the tool call printed.
+* a tool's result: a block or message of its own, with the very text that the tool call printed.
 
 The loop is the working directory; sessions are numbered in it as they first appear. A request with as many
 model answers in it as the one before is the same turn again (a retry); any other number is the next turn, and so
-is whatever comes after a compaction, unless the request before it was refused (a prompt too long). Sub-agents share their session's id and are not told apart.
+is whatever comes after a compaction, unless the request before it was refused (a prompt too long). Where conversations have
+no name, a first turn that comes after an answered one is the next session; after a fault it's the same one, asked again.
+Sub-agents share their session's id and are not told apart.
 
 Run it as a program: `python tests/support/model_server.py --scenario FILE --port-file FILE --log FILE`.
 """
@@ -27,7 +29,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TextIO
@@ -36,15 +38,26 @@ if not __package__:  # run as a program: the folder above holds the `support` pa
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from support.model_script import SIDE, SUMMARY, Answer, Breakage, Kind, Refusal, Request, Script, from_json
-from support.model_wire import Ended, Reply, error_body, request_id
+from support.wire import anthropic, chat, gemini, responses
+from support.wire.hands import handed
+from support.wire.heard import Heard
+from support.wire.reply import Dialect, Ended, Reply, request_id
 
-COMPACTION_MARK = "create a detailed summary"  # in the prompt by which Claude Code asks for one
-DIRECTORY = re.compile(r"[Ww]orking directory: (\S.*)")
-BRANCH = re.compile(r"Current branch: (\S+)")
-SESSION = re.compile(r"session_(?:id\W+)?([0-9a-f-]{36})")
+COMPACTION_MARKS = (  # in the prompts by which a client asks for a summary of the conversation
+    "create a detailed summary",  # Claude Code
+    "CONTEXT CHECKPOINT COMPACTION",  # codex
+    "<state_snapshot>",  # gemini, qwen
+    "structured context checkpoint",  # pi
+    "Provide a detailed prompt for continuing",  # opencode
+    "anchored summary",  # opencode, from the second time on
+)
+DIRECTORY = re.compile(
+    r"[Ww]orking directory: (\S.*)|<cwd>(.+?)</cwd>|\*\*Workspace Directories:\*\*\s+- (.+)|working in the directory: (.+)"
+)
+BRANCH = re.compile(r"Current branch: (\S+)|on the branch `(\S+)`")
+DIALECTS: tuple[Dialect, ...] = (anthropic, responses, chat, gemini)
 KEPT_REQUESTS = 2000  # about 40 KB of text each with Claude Code: a night of this size stays under 100 MB
 FORGOTTEN = -1  # answers in a conversation whose earlier part was compacted away: whatever comes is the next turn
-LAST_MESSAGES = 3  # a client may put notes of its own after the compaction prompt
 
 
 @dataclass(kw_only=True)
@@ -58,6 +71,12 @@ class Progress:
     turn: int
     attempt: int = -1
     refused: bool = False
+    answered: bool = False  # the newest main request got an answer without a fault
+
+    def is_over(self, request: Request, answers: int) -> bool:
+        """Whether a conversation without a name begins anew with this request."""
+        anew = request.kind == "main" and not request.session_id and answers == 0
+        return anew and (self.answers > 0 or (self.answers == 0 and self.answered))
 
 
 class Conversations:
@@ -71,7 +90,7 @@ class Conversations:
         """The request with its directory, branch, session, turn and attempt filled in."""
         asker = _asker(request)
         known = self._sessions.get(asker)
-        if known is None:
+        if known is None or known.is_over(request, answers):
             known = self._sessions[asker] = self._start(request, answers)
         if request.kind == "main":
             _advance(known, answers)
@@ -87,20 +106,22 @@ class Conversations:
         )
 
     def answered(self, request: Request, answer: Answer) -> None:
-        """Remembers whether a main request was refused: a compaction after that belongs to the same turn."""
+        """Remembers what became of a main request: a compaction after a refusal belongs to the same turn."""
         if request.kind == "main":
-            self._sessions[_asker(request)].refused = isinstance(answer.fault, Refusal)
+            known = self._sessions[_asker(request)]
+            known.refused, known.answered = isinstance(answer.fault, Refusal), answer.fault is None
 
     def _start(self, request: Request, answers: int) -> Progress:
-        session = self._started[request.directory]
-        self._started[request.directory] += 1
+        place = request.directory or request.branch
+        session = self._started[place]
+        self._started[place] += 1
         return Progress(
             directory=request.directory, branch=request.branch, session=session, answers=answers, turn=answers
         )
 
 
 def _asker(request: Request) -> str:
-    return request.session_id or request.directory
+    return request.session_id or request.directory or request.branch
 
 
 def _advance(session: Progress, answers: int) -> None:
@@ -110,54 +131,34 @@ def _advance(session: Progress, answers: int) -> None:
         session.turn, session.attempt, session.answers = session.turn + 1, 0, answers
 
 
-def text_of(value: object) -> str:
-    """All the text in a message, a content block or a list of them, in order."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "\n".join(filter(None, map(text_of, value)))
-    if isinstance(value, Mapping):
-        return "\n".join(filter(None, (text_of(value.get(key)) for key in ("text", "content"))))
-    return ""
-
-
-def understand(number: int, path: str, body: Mapping[str, Any]) -> tuple[Request, int]:
-    """What a request says of itself, and how many answers of the model it carries."""
-    messages: Sequence[Mapping[str, Any]] = body.get("messages") or []
-    answered = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]
-    system = text_of(body.get("system"))
-    told = system + "\n" + text_of([message for message in messages if message.get("role") != "assistant"])
-    users = [message for message in messages if message.get("role") == "user"]
-    request = Request(
+def understand(number: int, path: str, heard: Heard) -> Request:
+    """The request, but for its place among the conversations."""
+    return Request(
         number=number,
         path=path,
-        kind=_kind(body, messages),
-        session_id=_first(SESSION, str((body.get("metadata") or {}).get("user_id", ""))),
-        directory=_first(DIRECTORY, told).strip(),
-        branch=_first(BRANCH, told),
-        stream=bool(body.get("stream")),
-        model=str(body.get("model", "scripted")),
-        system=system,
-        prompt=_last_text(users[0]) if users else "",
-        news=text_of(list(messages[answered[-1] + 1 if answered else 0 :])),
+        kind=_kind(heard),
+        session_id=heard.session_id,
+        directory=_first(DIRECTORY, heard.told),
+        branch=_first(BRANCH, heard.told),
+        stream=heard.stream,
+        model=heard.model,
+        tools=heard.tools,
+        system=heard.system,
+        prompt=heard.prompt,
+        news=heard.news,
     )
-    return request, len(answered)
 
 
-def _kind(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Kind:
-    if COMPACTION_MARK in text_of(list(messages[-LAST_MESSAGES:])):
+def _kind(heard: Heard) -> Kind:
+    if any(mark in heard.last_words or mark in heard.system for mark in COMPACTION_MARKS):
         return "compact"
-    return "main" if body.get("tools") else "side"
+    return "main" if heard.tools else "side"
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:
+    """What the first group that matched holds."""
     found = pattern.search(text)
-    return found[1] if found else ""
-
-
-def _last_text(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    return text_of(content[-1]) if isinstance(content, list) and content else text_of(content)
+    return next(filter(None, found.groups()), "").strip() if found else ""
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -191,10 +192,10 @@ class ModelServer(ThreadingHTTPServer):
         with self._lock:
             return tuple(self.requests)
 
-    def receive(self, path: str, body: Mapping[str, Any]) -> Request:
+    def receive(self, path: str, heard: Heard) -> Request:
         with self._lock:
             self._asked += 1
-            request = self._conversations.place(*understand(self._asked, path, body))
+            request = self._conversations.place(understand(self._asked, path, heard), heard.answers)
             self.requests.append(request)
             return request
 
@@ -239,45 +240,50 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_GET(self) -> None:
-        reply = Reply(self, None, self.server.closing)
+        reply = Reply(self, self.server.closing, anthropic)
         if self._path().endswith("/models"):
             model = {
                 "id": "scripted",
+                "object": "model",
                 "type": "model",
                 "display_name": "scripted",
                 "created_at": "2026-01-01T00:00:00Z",
             }
-            reply.send_json(200, {"data": [model], "has_more": False, "first_id": "scripted", "last_id": "scripted"})
+            listed = {"object": "list", "data": [model], "has_more": False, "first_id": "scripted"}
+            reply.send_json(200, {**listed, "last_id": "scripted"})
         else:
             self._unknown(reply)
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-        reply = Reply(self, None, self.server.closing)
-        if self._path().endswith("/count_tokens"):
-            reply.send_json(200, {"input_tokens": max(1, len(raw) // 4)})
-        elif self._path().endswith("/messages"):
-            self._messages(reply, raw)
+        path = self._path()
+        dialect = next((one for one in DIALECTS if one.speaks(path)), None)
+        reply = Reply(self, self.server.closing, dialect or anthropic)
+        if path.endswith(("/count_tokens", ":countTokens")):
+            tokens = max(1, len(raw) // 4)
+            reply.send_json(200, {"input_tokens": tokens, "totalTokens": tokens})
+        elif dialect:
+            self._ask(dialect, reply, raw)
         else:
             self._unknown(reply)
 
-    def _messages(self, reply: Reply, raw: bytes) -> None:
+    def _ask(self, dialect: Dialect, reply: Reply, raw: bytes) -> None:
         try:
-            body = json.loads(raw)
+            heard = dialect.hear(self._path(), json.loads(raw))
         except ValueError as why:
-            reply.send_json(400, error_body(Refusal(status=400, message=f"not JSON: {why}"), 0))
+            reply.send_json(400, dialect.refused(Refusal(status=400, message=f"not JSON: {why}"), 0))
         else:
-            self._answer(self.server.receive(self.path, body))
+            self._answer(dialect, self.server.receive(self.path, heard))
 
-    def _answer(self, request: Request) -> None:
-        answer = self.server.answer(request)
+    def _answer(self, dialect: Dialect, request: Request) -> None:
+        answer = handed(self.server.answer(request), request.tools, request.directory)
         self.server.note(**_facts(request, answer))
         fault = answer.fault
-        reply = Reply(self, fault if isinstance(fault, Breakage) else None, self.server.closing)
+        reply = Reply(self, self.server.closing, dialect, fault if isinstance(fault, Breakage) else None)
         try:
             if isinstance(fault, Refusal):
-                headers = {"request-id": request_id(request.number), **fault.headers}
-                reply.send_json(fault.status, error_body(fault, request.number), headers)
+                headers = {**request_id(request), **fault.headers}
+                reply.send_json(fault.status, dialect.refused(fault, request.number), headers)
             elif request.stream:
                 reply.send_stream(request, answer)
             else:
@@ -289,7 +295,7 @@ class Handler(BaseHTTPRequestHandler):
     def _unknown(self, reply: Reply) -> None:
         self.server.strangers.append(f"{self.command} {self.path}")
         refusal = Refusal(status=404, message=f"no such path {self.path}")
-        reply.send_json(404, error_body(refusal, 0))
+        reply.send_json(404, reply.dialect.refused(refusal, 0))
 
     def _path(self) -> str:
         return self.path.partition("?")[0]
@@ -320,7 +326,9 @@ def serving(script: Script, *, log: TextIO | None = None) -> Iterator[ModelServe
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A scripted model on loopback, speaking the Anthropic Messages API.")
+    parser = argparse.ArgumentParser(
+        description="A scripted model on loopback; speaks the protocols of four model makers."
+    )
     parser.add_argument("--scenario", required=True, help="a JSON file; see from_json in model_script.py")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--port-file", help="write the port here once listening")

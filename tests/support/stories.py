@@ -36,6 +36,7 @@ from ralphd.testing import (
     FakeHost,
     FakeJournal,
     FakeJudge,
+    FakeNotifier,
     FakePanes,
     FakeRepositories,
 )
@@ -74,6 +75,7 @@ class Story:
             FakeJudge(),
             FakeHost(),
         )
+        self.notifier: FakeNotifier | None = FakeNotifier()
         self.verifier = verifier or Verifier(command="true")
         self.seq: dict[str, int] = {}
         self.ready: list[str] = []
@@ -105,6 +107,7 @@ class Story:
             assignment=assignment,
             runner=lambda folder: ("runner", folder),
             template=lambda name: f"{name}: {{commit}}{{ref}}",
+            notifier=self.notifier,
             log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[lambda *_: ""]),
         )
         queue = VerifyQueue(
@@ -113,7 +116,7 @@ class Story:
             done=lambda i, c, v: self.inbox.put(Judged(intent=i, candidate=c, verdict=v)),
             superseded=lambda i: self.inbox.put(Settled(intent=i, result="superseded")),
         )
-        doer = Doer(world=world, inbox=self.inbox, slow=Now(), queue=queue)
+        doer = Doer(world=world, inbox=self.inbox, slow=Now(), aside=Now(), queue=queue)
         state = fold(self.journal.stored)
         seqs = {name: max((e.seq for e in self.journal.stored if e.loop == name), default=0) for name in state.loops}
         night = Night(world=world, inbox=self.inbox, state=state, sight=Sight(last_seq=seqs), doer=doer)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ralphd.core import actions, events
 from ralphd.core.actions import Decision
+from ralphd.core.notices import tell_person
 from ralphd.core.policy import judging, rungs, running, scaling, sharing
 from ralphd.core.policy.judging import checkable
 from ralphd.core.policy.present import Bounds, Head, LoopNow, Moved, Present, Strain
@@ -40,6 +41,7 @@ __all__ = [
 
 # In order: of two decisions about one thing the first one counts.
 RULES = (
+    tell_person,  # what waits for a person is told once
     running.end,  # a night whose time is up, or whose tasks are all done
     running.stop_all,  # then every loop stops
     running.finish_tasks,  # a task that reached its goal needs nobody any more

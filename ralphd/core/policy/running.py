@@ -63,12 +63,16 @@ def _window_closed(loop: LoopState, seen: LoopNow) -> bool:
 
 def hold_credential(state: NightState, _present: Present) -> Iterator[Decision]:
     refused = [loop for loop in wanted(state) if loop.held_kind == Kind.AUTH]
-    if not refused:
-        return
-    why = f"the credential was refused ({refused[0].loop.id}); mend it, then `ralphd resume`"
     for loop in wanted(state):
-        if loop.held_kind != Kind.AUTH:
+        same = next((one for one in refused if _may_share(one, loop)), None)
+        if same is not None and loop.held_kind != Kind.AUTH:
+            why = f"the credential was refused ({same.loop.id}); mend it, then `ralphd resume`"
             yield Decision(action=actions.Pause(loop=loop.loop.id), why=why)
+
+
+def _may_share(one: LoopState, other: LoopState) -> bool:
+    """Tell whether two loops may have one account: that of a loop which never ran yet is not known."""
+    return one.account == other.account or not (one.account and other.account)
 
 
 def keep_running(state: NightState, present: Present) -> Iterator[Decision]:

@@ -239,11 +239,16 @@ def _in_a_row(view: View, cause: Cause, holds: Holds, *, judged: bool = False) -
 
 def worse(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:
     """Tell whether a verdict is worse than a score, by itself and for no fault of the verifier."""
-    if verdict is None or than is None or verdict.unverified or verdict.kind not in {None, Kind.TAMPERED}:
+    if verdict is None or than is None or verdict.unverified:
         return False
-    if verdict.kind is Kind.TAMPERED:
-        return False  # that has a cure of its own
+    if verdict.kind in UNSCORED:  # when it happens to several loops, it is the verifier that doesn't work
+        return bool(verdict.output) and len(task.unscored) < 2
+    if verdict.kind is not None:
+        return False  # tampering has a cure of its own, and a flaky verdict says nothing
     return verdict.score is None or task.task.verifier.better(than, verdict.score)
+
+
+UNSCORED = frozenset({Kind.VERIFY_FAILED, Kind.VERIFY_TIMEOUT, Kind.VERIFY_MEMORY})
 
 
 def _start(task: TaskState) -> float | None:

@@ -17,7 +17,7 @@ def vet(state: NightState, action: Action, bounds: Bounds | None = None) -> str:
     match action:
         case actions.EndNight():
             return "the night has ended" if state.ended_at is not None else ""
-        case actions.Verify() | actions.FreeDisk():
+        case actions.Verify() | actions.FreeDisk() | actions.Notify():
             return ""
         case actions.Scale(width=width):
             return _vet_width(state, width, bounds or Bounds())

@@ -1,0 +1,207 @@
+"""One loop's part in the gate that all loops of its credential share: a file, and a lock for the one that tries.
+
+The gate needs no daemon. Whoever holds the lock may write the file; a runner that dies gives the lock back by dying.
+Where either can't be used, the gate is open and every loop waits for itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from dataclasses import dataclass
+
+from ralphd.core import gate as gates
+from ralphd.core.codec import Malformed, dump, load
+from ralphd.core.gate import Gate, Moment
+from ralphd.core.outcomes import HEALTHY, Kind, Outcome
+from ralphd.core.ownretries import retry_kind
+from ralphd.core.signals import Called, Resulted, Retrying, Said, Streamed
+from ralphd.pane.files import open_regular, read_regular, replace_whole
+from ralphd.pane.inbox import stamp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ralphd.core.exchange import Limits
+    from ralphd.core.signals import Signal
+
+FOLDER = "gates"  # beside the loops of a night
+LIMIT_BYTES = 4096
+# How late a loop hears that the gate has opened, of an order or of a mended file: the bell is quicker, but agents can
+# break it.
+LOOK_S = 2.0
+OWN_RETRIES_FROM = 2  # of a client: the first is a hiccup of half a second
+ALIVE_EVERY_S = 60.0  # a long try (a client that waits by itself) shows that it lives
+ASSUMED_AFTER_S = 60.0  # a program that tells nothing of inference and has not failed by then was answered
+
+
+def chance() -> float:
+    """Return a number from [0, 1); the random module costs half a mebibyte."""
+    return int.from_bytes(os.urandom(6), "big") / (1 << 48)
+
+
+def moment() -> Moment:
+    return Moment(now=time.clock_gettime(time.CLOCK_BOOTTIME), epoch=time.time(), chance=chance())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What the file holds. ``boot``: times of another boot mean nothing."""
+
+    boot: str
+    gate: Gate
+
+
+class Gatekeeper:
+    """``trying``: this loop holds the lock, and none of the others asks meanwhile."""
+
+    def __init__(self, boot: str, moment: Callable[[], Moment] = moment) -> None:
+        self._boot, self._moment = boot, moment
+        self._path = ""
+        self._limits: Limits | None = None
+        self._seen: tuple[int, ...] | None = None
+        self._gate = Gate()
+        self._lock: int | None = None
+        self._began = self._alive_at = 0.0
+
+    @property
+    def trying(self) -> bool:
+        return self._lock is not None
+
+    def assign(self, folder: str, account: str, limits: Limits) -> None:
+        """Share the gate of ``account`` with the loops beside ``folder``; without an account it is always open."""
+        self._limits = limits
+        night = os.path.dirname(os.path.dirname(folder))
+        path = os.path.join(night, FOLDER, os.path.basename(account)) if account else ""
+        if path != self._path:
+            self.leave()
+            self._path, self._seen, self._gate = path, None, Gate()
+
+    def look(self) -> Gate:
+        """Return the gate as it stands. Takes microseconds while nobody writes."""
+        seen = stamp(self._path) if self._path else None
+        if seen != self._seen:
+            self._seen = seen
+            self._gate = self._read() if seen is not None else Gate()
+        return self._gate
+
+    def wait_s(self) -> float:
+        """Return the seconds until the next try is due, 0 when the gate is open or one is due."""
+        gate = self.look()
+        return max(0.0, gate.next_at - self._moment().now) if gate.closed else 0.0
+
+    def spread_s(self) -> float:
+        """Return how long to let others go first, after the gate has opened."""
+        gate = self.look()
+        return 0.0 if gate.closed or self._limits is None else gates.spread_s(gate, self._moment().chance, self._limits)
+
+    def may_go(self, *, asked: bool) -> bool:
+        """Tell whether this loop may ask inference: the gate is open, or it is the one that tries from here on.
+
+        ``asked``: a person wants a try at once.
+        """
+        gate, now = self.look(), self._moment().now
+        if self.trying or not gate.closed or now > gate.next_at + gates.OVERDUE_S:
+            return True
+        if not (asked or now >= gate.next_at):
+            return False
+        self._take()
+        gate = self.look()  # while the lock was another's, that one may have written
+        if not gate.closed or (now < gate.next_at and not asked):
+            self.leave()
+        return self.trying or not gate.closed
+
+    def leave(self) -> None:
+        """Let another one try."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def heard(self, signal: Signal) -> None:
+        """Open the gate if what the agent tells shows that inference answers.
+
+        A client that asks again by itself is the one that tries, if nobody else is.
+        """
+        if self._lock is not None and _answers(signal):
+            self.answered()
+        elif self._lock is None and isinstance(signal, Retrying) and signal.attempt >= OWN_RETRIES_FROM:
+            self._take()
+            if not self.look().closed:
+                self._refuse(Outcome(kind=retry_kind(signal)))
+
+    def answered(self) -> None:
+        if self._lock is not None:
+            self._write(gates.open_(self.look(), self._moment().now))
+            self.leave()
+
+    def still_tries(self, *, tells: bool) -> None:
+        """Show that a long try lives. ``tells``: the CLI would say that inference answers."""
+        if self._lock is None:
+            return
+        now = self._moment().now
+        if not tells and now - self._began >= ASSUMED_AFTER_S:
+            self.answered()
+        elif now - self._alive_at >= ALIVE_EVERY_S:
+            self._alive_at = now
+            self._write(gates.alive(self.look(), now))
+
+    def judge(self, outcome: Outcome) -> None:
+        """Take in how a process of the agent ended."""
+        if outcome.kind in gates.CLOSING:
+            self._close_for(outcome)
+        elif self._lock is not None and outcome.kind in HEALTHY | {Kind.NOOP}:
+            self.answered()
+        elif self._lock is not None and self._limits is not None:
+            self._write(gates.put_off(self.look(), self._moment(), self._limits))
+        self.leave()
+
+    def _close_for(self, outcome: Outcome) -> None:
+        if self._lock is None:
+            self._take()
+            if self.look().closed:
+                return  # whoever closed it knows as much
+        self._refuse(outcome)
+
+    def _refuse(self, outcome: Outcome) -> None:
+        if self._lock is not None and self._limits is not None:
+            self._write(gates.refuse(self.look(), outcome, self._moment(), self._limits))
+
+    def _take(self) -> None:
+        self._lock = self._locked() if self._path else None
+        self._began = self._alive_at = self._moment().now
+
+    def _read(self) -> Gate:
+        try:
+            kept = load(Kept, json.loads(read_regular(self._path, LIMIT_BYTES)))
+        except (OSError, ValueError, RecursionError, Malformed):
+            return Gate()
+        if kept.boot != self._boot or not gates.believable(kept.gate, self._moment().now):
+            return Gate()
+        return kept.gate
+
+    def _write(self, gate: Gate) -> None:
+        try:
+            replace_whole(self._path, json.dumps(dump(Kept(boot=self._boot, gate=gate))).encode())
+        except OSError:
+            return  # a full disk: what stands there stays true
+        self._seen, self._gate = stamp(self._path), gate
+
+    def _locked(self) -> int | None:
+        try:
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            fd = open_regular(f"{self._path}.try", os.O_RDWR | os.O_CREAT)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return None
+        return fd
+
+
+def _answers(signal: Signal) -> bool:
+    return isinstance(signal, (Said, Streamed, Called)) or (isinstance(signal, Resulted) and signal.ok)
