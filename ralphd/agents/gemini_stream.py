@@ -60,7 +60,7 @@ class Stream:
             signals.append(Unread(start=start, end=end, text=plain(rest)))
         return tuple(signals)
 
-    def read_error(self, line: bytes) -> tuple[Signal, ...]:
+    def read_error(self, line: bytes) -> tuple[Retrying, ...]:
         """Tell of the CLI's own wait before it asks again, which it announces on stderr alone."""
         told = _RETRY.match(line)
         if told is None:

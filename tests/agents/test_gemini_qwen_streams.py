@@ -159,3 +159,11 @@ def test_gemini_tells_of_its_own_waits_on_stderr_alone():
     assert (told.status, told.delay_s) == (None, 61.5)
     assert reader.read_error(b"  the log says: Attempt 1 failed with status 429. Retrying with backoff...") == ()
     assert reader.read_error(b"Ripgrep is not available. Falling back to GrepTool.") == ()
+
+
+def test_qwen_tells_of_its_own_waits_on_stderr_alone():
+    reader = adapter("qwen").reader()
+    (told,) = reader.read_error(b"[qwen-code] Waiting for API capacity... attempt 7, retry in 86s")
+    assert (told.error, told.attempt, told.delay_s) == ("rate_limit", 7, 86.0)
+    assert reader.read_error(b"it says [qwen-code] Waiting for API capacity... attempt 7, retry in 86s") == ()
+    assert reader.read_error(b"Operation cancelled.") == ()
