@@ -92,6 +92,20 @@ class ToolEnded:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repeating:
+    """The running session got the same results from the same calls ``times`` times in a row, and changed nothing.
+
+    ``errors``: all of them were errors. ``file``, ``start`` and ``end``: where the newest result stands.
+    """
+
+    times: int
+    errors: bool
+    file: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class AttemptEnded:
     """Inference trouble ended the CLI's process, not the trajectory. ``wait_s`` until the next attempt."""
 
@@ -171,6 +185,7 @@ RunnerBody = (
     | AgentStarted
     | Progressed
     | ToolEnded
+    | Repeating
     | AttemptEnded
     | TrajectoryEnded
     | Waiting

@@ -81,6 +81,7 @@ class LoopPart:
     submissions: int
     verdicts: int
     best_score: float | None
+    gain_per_h: float | None
     best_commit: str | None
     head: str | None
     commits: int
@@ -117,11 +118,19 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """The night in figures. ``hours`` until its end, or until the last thing that was recorded."""
+    """The night in figures. ``hours`` until its end, or until the last thing that was recorded.
+
+    ``gain``: by how much the best of each task beats its start, summed; its rate lies between ``gain_low_per_h`` and
+    ``gain_high_per_h`` 19 times of 20. None: nobody can know.
+    """
 
     healthy_with_submission: int
     hours: float | None
     healthy_with_submission_per_h: float | None
+    gain: float | None
+    gain_per_h: float | None
+    gain_low_per_h: float | None
+    gain_high_per_h: float | None
     trajectories: int
     healthy: int
     submissions: int
