@@ -114,7 +114,9 @@ class Stream:
             claims_done=ok and claims_done(words),
             terminal="" if ok else "aborted_cancelled" if kind == "FatalCancellationError" else kind or "error",
         )
-        said, self._told = self._said(end), ""
+        # A broken answer is in no session that could be taken up again, so it doesn't count as one.
+        said, self._told = self._said(end) if ok else (), ""
+        self._words = ""
         return (*said, *_used(event, span), *failed, result)
 
     def _failed(self, event: Event, span: Span) -> Failed:
