@@ -126,6 +126,12 @@ def hung(facts: Facts) -> Outcome | None:
     return _ended(facts, Kind.HUNG, "no output and an idle process tree", running=running)
 
 
+def repeating(facts: Facts) -> Outcome | None:
+    if facts.ended_by is not EndedBy.REPEATING:
+        return None
+    return _ended(facts, Kind.REPEATING, "the same calls with the same results, over and over")
+
+
 def stalled(facts: Facts) -> Outcome | None:
     if facts.ended_by is not EndedBy.SILENT_STREAM:
         return None
@@ -260,6 +266,7 @@ RULES: tuple[Rule, ...] = (
     waiting_for_input,
     came_to_rest_asking,
     hung,
+    repeating,
     stalled,
     asked_anew,
     interrupted,
