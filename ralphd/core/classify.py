@@ -334,6 +334,7 @@ def _failure_detail(failed: Failed) -> dict[str, object]:
         "error": failed.error or None,
         "message": failed.message[:MESSAGE_CHARS] or None,
         "retry_after_s": failed.retry_after_s,
+        "retry_after": failed.retry_after[:MESSAGE_CHARS] or None,
         "resets_at": failed.resets_at,
     }
     return {name: value for name, value in told.items() if value is not None}

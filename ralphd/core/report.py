@@ -11,7 +11,7 @@ from ralphd.core.model import Verdict, Verifier
 from ralphd.core.outcomes import HEALTHY, Kind
 from ralphd.core.progress import UNKNOWN, Rate, gain_rate
 from ralphd.core.report_facts import ActionFact, Facts, JudgedFact, LoopFacts, gather
-from ralphd.core.report_parts import ActionPart, Best, LoopPart, NightPart, Point, Report, TaskPart, Totals
+from ralphd.core.report_parts import ActionPart, Best, LoopPart, NightPart, OwnRetries, Point, Report, TaskPart, Totals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def report(
         throughput=_throughput(facts),
         totals=_totals(facts, loops),
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
+        own_retries=OwnRetries(counts=_counts(facts.own_retries), waited_s=round(facts.own_waits_s, 1)),
         unknown=report_unknown.unknown(facts, unreadable()),
         taken=taken,
     )

@@ -98,6 +98,8 @@ class Facts:
     actions: list[ActionFact] = field(default_factory=list)
     intents: dict[int, ActionFact] = field(default_factory=dict)
     traces: dict[str, list[TraceFact]] = field(default_factory=dict)
+    own_retries: Counter[str] = field(default_factory=Counter)  # of CLIs by themselves, by what they met
+    own_waits_s: float = 0.0
     losses: list[Loss] = field(default_factory=list)  # what a damaged journal could not give back
 
     def of(self, loop: str) -> LoopFacts:
@@ -220,10 +222,19 @@ def _ended(facts: Facts, entry: events.Entry) -> None:
     loop.began.add(key)
     loop.generation = max(loop.generation, entry.generation)
     loop.ends[key] = body.outcome.kind
+    _own_retries(facts, body.outcome.detail.get("own_retries"))
     loop.usage[key] = _newest(loop.usage.get(key), body.usage)
     if body.head_after and body.head_after != body.head_before:
         loop.moved_to[body.head_after] = None
     facts.claims[entry.id] = (entry.loop, key)
+
+
+def _own_retries(facts: Facts, told: object) -> None:
+    for name, count in told.items() if isinstance(told, dict) else ():
+        if isinstance(count, (int, float)) and name == "waited_s":
+            facts.own_waits_s += count
+        elif isinstance(count, int):
+            facts.own_retries[name] += count
 
 
 def _newest(before: records.Usage | None, now: records.Usage) -> records.Usage:

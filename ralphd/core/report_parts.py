@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ralphd.core.report_facts import TraceFact
 from ralphd.core.report_unknown import Unknown
@@ -141,6 +141,14 @@ class Totals:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnRetries:
+    """How often CLIs asked inference again by themselves, by what they met, and for how long they waited."""
+
+    counts: dict[str, int]
+    waited_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """A night, told. Field names are the JSON's."""
 
@@ -154,3 +162,4 @@ class Report:
     evidence: tuple[TraceFact, ...]
     unknown: tuple[Unknown, ...]
     taken: tuple[Taken, ...] = ()
+    own_retries: OwnRetries = field(default_factory=lambda: OwnRetries(counts={}, waited_s=0.0))

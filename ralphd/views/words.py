@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ralphd.core.report_facts import TraceFact
-    from ralphd.core.report_parts import ActionPart, Best, Report, TaskPart, Totals
+    from ralphd.core.report_parts import ActionPart, Best, OwnRetries, Report, TaskPart, Totals
     from ralphd.core.report_unknown import Unknown
     from ralphd.core.taken import Taken
 
@@ -226,9 +226,17 @@ def _failures(report: Report) -> Iterator[Block]:
     yield Heading(text="What went wrong")
     if not failed:
         yield Paragraph(text="Nothing that was recorded.")
-        return
-    by_count = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))
-    yield Items(items=tuple(_failure(report, kind, count) for kind, count in by_count))
+    else:
+        by_count = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))
+        yield Items(items=tuple(_failure(report, kind, count) for kind, count in by_count))
+    if report.own_retries.counts:
+        yield Paragraph(text=_own_retries(report.own_retries))
+
+
+def _own_retries(told: OwnRetries) -> str:
+    parts = ", ".join(f"{name} {count}" for name, count in told.counts.items())
+    times = many(sum(told.counts.values()), "time")
+    return f"The agents' own clients asked again {times} ({parts}), and waited {hours(told.waited_s / 3600)} for that."
 
 
 def _failure(report: Report, kind: str, count: int) -> Item:
