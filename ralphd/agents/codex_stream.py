@@ -133,7 +133,8 @@ def _failed(message: str, start: int, end: int, *, final: bool) -> tuple[Signal,
     name = ""
     body, _ = objects(message[:TEXT_CHARS].encode())  # of a 400, the answer's body is the message
     if body and (told := error_object(body[0], start, end)):
-        name, message = told.error, told.message or message
+        code = text(record(body[0].get("error")).get("code"))[:200]
+        name, message = f"{told.error} {code}".strip(), told.message or message
     flat = message[:TEXT_CHARS].replace("\u2019", "'").lower()
     failed = Failed(
         start=start,
