@@ -151,6 +151,7 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         Kind.CONNECTION,
         r"connection (?:refused|reset|dropped|error|closed|timed out)",
         "unable to connect",
+        "cannot connect to api",
         "request timed out",
         "(?:connect )?ECONN[A-Z]+",
         "ETIMEDOUT",

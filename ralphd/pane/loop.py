@@ -267,7 +267,7 @@ class Loop:
         facts, moved = self._process(running)
         if facts.reading.result is not None:
             running.claims_done = facts.reading.result.claims_done
-        running.take_up(facts.reading, resumes=adapter(facts.cli).TELLS.resume)
+        running.take_up(facts.reading, adapter(facts.cli).TELLS)
         return dated(classify(facts), self._assignment.env, time.time()), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
