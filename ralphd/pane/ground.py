@@ -159,6 +159,21 @@ class Ground:
         return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + f"-g{self.generation}"
 
 
+class Still:
+    """Tells whether anything came of what a session did since a moment: a changed file or a commit."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._stamp, self._head = 0, ""
+
+    def mark(self) -> None:
+        self._stamp, self._head = self._ground.stamp_ns(), self._ground.head()
+
+    def moved(self) -> bool:
+        """Tell whether anything changed; where nobody can tell (very many files), nothing did."""
+        return self._ground.head() != self._head or self._ground.changed_since(self._stamp) is True
+
+
 def place_of(assignment: Assignment) -> Place:
     include = tuple(item.target for item in assignment.include)
     source = assignment.include[0].source.removesuffix(assignment.include[0].target) if include else ""

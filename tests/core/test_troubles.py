@@ -365,3 +365,17 @@ def test_changed_protected_files_are_put_back_once_a_commit():
     done = night.go_on()
     assert actions.Restore(loop="a", paths=("tests/a.py",), commit=night.heads["a"]) in done
     assert [a for a in night.go_on() if isinstance(a, actions.Restore)] == []
+
+
+def test_a_session_that_goes_round_in_circles_is_told_while_it_runs():
+    night = Trial()
+    night.session(score=9.0)
+    night.began("a", 2, head=night.heads["a"])
+    night.say(records.Repeating(times=20, errors=True, file="log", start=10, end=20), "a", 2)
+    (tell,) = night.go_on()
+    assert (tell.template, tell.now) == ("repair-stuck", True)
+    assert "the session that runs" in tell.slots["reason"]
+    assert night.go_on() == []
+    night.sessions["a"] = 2
+    night.ended("a", 2, Kind.REPEATING, before=night.heads["a"])
+    assert night.go_on() == []

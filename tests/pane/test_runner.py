@@ -469,3 +469,18 @@ def test_a_runner_at_work_takes_little_memory(make):
     runner = loop.start()
     loop.wait_for("AgentStarted", 2)
     assert _children_free_memory_kib(runner.pid) < 8 * 1024
+
+
+@pytest.mark.parametrize(
+    ("says", "model"),
+    [
+        ('{"type":"begin","model":"told-2"}\n{"type":"usage","input":7,"output":3}', "told-2"),
+        ('{"type":"usage","input":7,"output":3}', "chosen-1"),
+        ("no tokens", ""),
+    ],
+)
+def test_tokens_are_told_with_the_model_that_used_them(make, says, model):
+    loop = make(f"#!/bin/sh\necho '{says}'\n", model="chosen-1")
+    loop.start()
+    usage = loop.wait_for("TrajectoryEnded")[0]["usage"]
+    assert (usage["model"], usage["tokens_in"]) == (model, 7 if model else None)

@@ -243,7 +243,8 @@ def _hint(state: NightState, loop: LoopState, trouble: Trouble) -> Offer:
         "verify_command": task.verifier.command or "none: nothing judges these commits",
     }
     template = TEMPLATES.get(trouble.cause, GENERAL_TEMPLATE)
-    action = actions.Tell(loop=loop.loop.id, template=template, slots=slots)
+    circling = trouble.cause is Cause.REPEATING and trouble.rows == (loop.past.circling,)
+    action = actions.Tell(loop=loop.loop.id, template=template, slots=slots, now=circling)
     return _offer(Rung.REPAIR, action, trouble, name="note")
 
 

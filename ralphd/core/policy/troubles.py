@@ -118,6 +118,8 @@ class Trouble:
 
     @property
     def why(self) -> str:
+        if self.cause is Cause.REPEATING and len(self.rows) < TABLE[self.cause].after:
+            return f"the session that runs {TABLE[self.cause].words}"
         return f"the last {len(self.rows)} sessions {TABLE[self.cause].words}"
 
     def outcome(self) -> Outcome:
@@ -141,7 +143,7 @@ class View:
 def troubles(state: NightState, loop: LoopState) -> tuple[Trouble, ...]:
     """Return what is wrong with a loop, the surest first. A loop that gains has no trouble."""
     sessions = loop.past.open()
-    if not sessions:
+    if not sessions and loop.past.circling <= loop.past.since:
         return ()
     task = state.tasks[loop.loop.task]
     verdicts = tuple(verdict_on(task, session.after) for session in sessions)
@@ -200,12 +202,15 @@ def _undoing(view: View) -> Trouble | None:
 
 
 def _repeating(view: View) -> Trouble | None:
+    past = view.loop.past
+    if past.circling > past.since:
+        return Trouble(cause=Cause.REPEATING, rows=(past.circling,))
     last = view.sessions[-1].repeated
     return _in_a_row(view, Cause.REPEATING, lambda session, _: bool(last) and session.repeated == last)
 
 
 def _same_error(view: View) -> Trouble | None:
-    last = view.sessions[-1].error
+    last = view.sessions[-1].error if view.sessions else ""
     return _in_a_row(view, Cause.SAME_ERROR, lambda session, _: bool(last) and session.error == last)
 
 
@@ -218,6 +223,8 @@ def _lagging(view: View) -> Trouble | None:
     others = [loop for loop in view.state.loops.values() if loop.loop.task == view.loop.loop.task]
     others = [loop for loop in others if loop is not view.loop]
     sessions = view.sessions[-TABLE[Cause.LAGGING].after :]
+    if not sessions:
+        return None
     moving = [loop for loop in others if loop.past.gains and loop.past.gains[-1].entry > sessions[0].entry]
     ahead = [loop for loop in others if _is_ahead(view, loop)]
     enough = len(others) >= LEAST_OTHERS and min(len(moving), len(ahead)) >= MOST_OTHERS * len(others)
