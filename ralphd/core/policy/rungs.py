@@ -42,7 +42,7 @@ LADDERS: dict[Cause, Ladder] = {
     Cause.TAMPERING: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
     Cause.BROKEN: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
     Cause.MISLED: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
-    Cause.FALLING: Ladder(first=Rung.REPAIR, last=Rung.PAUSE, notes=1),
+    Cause.FALLING: Ladder(first=Rung.REPAIR, last=Rung.RESTART),
     Cause.UNDOING: Ladder(first=Rung.REPAIR, last=Rung.RESTART),
     Cause.REPEATING: Ladder(first=Rung.REPAIR, last=Rung.PAUSE),
     Cause.SAME_ERROR: Ladder(first=Rung.REPAIR, last=Rung.PAUSE),
