@@ -258,7 +258,7 @@ class Loop:
             self._follow_edits()
             if gate.may_go(asked=asked):
                 return
-            self._idle(min(LOOK_S, gate.wait_s() or LOOK_S))
+            self._idle(gate.look_s())
 
     def _let_others_go(self, seconds: float) -> None:
         """Start a little later than the others that waited at the gate: a small machine, and a server just back."""

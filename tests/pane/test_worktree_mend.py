@@ -464,7 +464,7 @@ def test_protected_files_are_put_back_by_a_commit_that_changes_nothing_else(
     paths = ("src/a.py", "tests [x]/easy.py", "README.md", "work")
     done = restore(place, base, paths[:3], "s1")
     assert done is not None
-    assert done.paths == paths[:3]
+    assert set(done.paths) == set(paths[:3])
     assert git(place.worktree, "diff", "--name-only", base, "HEAD") == "work"
     assert git(place.worktree, "rev-parse", "HEAD^", "HEAD") == f"{cheated}\n{done.commit}"
     assert git(place.worktree, "status", "--porcelain=v1") == "A  staged\n M work"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 from support.clients import Client
-from support.model_script import Answer, fault, reset, say, stall, too_long, truncate
+from support.model_script import Answer, bash, fault, reset, say, stall, too_long, truncate
 from support.stage import Stage
 
 from ralphd.pane.prompt import GO_ON
