@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter
 
-from ralphd.core import codec, report_unknown
+from ralphd.core import codec, report_advice, report_unknown
 from ralphd.core.model import Verdict, Verifier
 from ralphd.core.outcomes import HEALTHY, Kind
 from ralphd.core.report_facts import ActionFact, Facts, JudgedFact, LoopFacts, gather
@@ -48,6 +48,7 @@ def report(
         totals=_totals(facts, loops),
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
         unknown=report_unknown.unknown(facts, unreadable()),
+        advice=report_advice.advice(facts),
         taken=taken,
     )
 
