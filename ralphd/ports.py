@@ -135,6 +135,13 @@ class Judge(Protocol):
         """End every run under way."""
 
 
+class Notifier(Protocol):
+    """The way to a person who is not looking."""
+
+    def notify(self, title: str, body: str) -> None:
+        """Tell one thing, in plain text. Gives up within a minute; raises whatever tells why."""
+
+
 class Adviser(Protocol):
     """A model that is asked about a loop in trouble, through an endpoint that speaks the Messages API."""
 
@@ -150,13 +157,6 @@ class Adviser(Protocol):
 
     def close(self) -> None:
         """End every call under way."""
-
-
-class Notifier(Protocol):
-    """The way to a person who is not looking."""
-
-    def notify(self, title: str, body: str) -> None:
-        """Tell one thing, in plain text. Gives up within a minute; raises whatever tells why."""
 
 
 class Host(Protocol):

@@ -94,6 +94,7 @@ class Past:
     left: str = ""  # where the branch was when ralphd or a session last left it; empty: not known
     visited: str = ""
     visited_in: Key = (0, 0)  # the session that began from it
+    circling: int = 0  # the entry in which its running session was told to go round in circles
     began_s: float = 0.0  # the second of the night at which its newest session began
     fruitful: int = 0  # sessions that ended well and had a submission
     _healthy: list[Key] = field(default_factory=list)
@@ -101,13 +102,13 @@ class Past:
 
     def begin(self, key: Key, head: str, second: float) -> None:
         """Take the start of a session: what it finds and nobody of ours left there is a person's."""
-        self.began_s = second
+        self.began_s, self.circling = second, 0
         if self.left and head and head != self.left:
             self.visited, self.visited_in = head, key
 
     def end(self, session: Session) -> None:
         self.sessions = [*self.sessions[1 - KEPT :], session]
-        self.left = session.after
+        self.left, self.circling = session.after, 0
         if session.kind in HEALTHY:
             self._count(session.key, self._healthy, self._submitted)
 

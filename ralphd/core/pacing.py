@@ -70,10 +70,10 @@ def after(streak: Streak, outcome: Outcome, seen: Circumstances, limits: Limits)
     if outcome.response in HELD_RESPONSES:
         return Streak(), Pace(then=Then.HOLD, wait_s=0.0, outcome=outcome)
     if outcome.kind is Kind.NOOP:
-        return _after_noop(streak, outcome, seen)
+        return _after_noop(streak, outcome, seen, limits)
     if outcome.kind in HEALTHY or outcome.kind is Kind.STOPPED or seen.worked or seen.seconds >= QUICK_S:
         return Streak(), Pace(then=Then.SESSION, wait_s=0.0, outcome=outcome)
-    return _after_quick_failure(streak, outcome)
+    return _after_quick_failure(streak, outcome, limits)
 
 
 def inference_wait_s(attempts: int, outcome: Outcome, seen: Circumstances, limits: Limits) -> float:
@@ -95,17 +95,17 @@ def server_floor_s(outcome: Outcome, now: float) -> float:
     return max((seconds for seconds in told if 0.0 < seconds <= MOST_AHEAD_S), default=0.0)
 
 
-def _after_noop(streak: Streak, outcome: Outcome, seen: Circumstances) -> tuple[Streak, Pace]:
+def _after_noop(streak: Streak, outcome: Outcome, seen: Circumstances, limits: Limits) -> tuple[Streak, Pace]:
     """Pause longer and longer from the second one on, less what the session itself took."""
-    pause_s = min(NOOP_WAIT_MAX_S, 2.0 ** min(streak.noops - 1, 10)) if streak.noops else 0.0
+    pause_s = min(NOOP_WAIT_MAX_S, limits.backoff_min_s * 2.0 ** min(streak.noops - 1, 20)) if streak.noops else 0.0
     wait_s = max(0.0, pause_s - seen.seconds)
     return Streak(noops=streak.noops + 1), Pace(then=Then.SESSION, wait_s=wait_s, outcome=outcome)
 
 
-def _after_quick_failure(streak: Streak, outcome: Outcome) -> tuple[Streak, Pace]:
-    """At once the first time, then 1, 2, 4 … seconds; from the fifth on it is typed as a crash loop."""
+def _after_quick_failure(streak: Streak, outcome: Outcome, limits: Limits) -> tuple[Streak, Pace]:
+    """At once the first time, then the least backoff, twice that …; from the fifth on it is typed as a crash loop."""
     failures = streak.quick_failures + 1
-    wait_s = min(CRASH_WAIT_MAX_S, 2.0 ** min(failures - 2, 20)) if failures > 1 else 0.0
+    wait_s = min(CRASH_WAIT_MAX_S, limits.backoff_min_s * 2.0 ** min(failures - 2, 20)) if failures > 1 else 0.0
     if failures >= QUICK_FAILURES and outcome.kind.family == "agent":
         detail = {**outcome.detail, "was": outcome.kind.value, "in_a_row": failures}
         outcome = replace(outcome, kind=Kind.CRASH_LOOP, detail=detail)

@@ -64,6 +64,7 @@ class Usage:
     tokens_out: int | None = None
     cache_read: int | None = None
     cost_usd: float | None = None
+    model: str = ""  # whose tokens these are, as the CLI named it or was told; empty: not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +89,20 @@ class ToolEnded:
     """A tool call was ended for passing a limit."""
 
     outcome: Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeating:
+    """The running session got the same results from the same calls ``times`` times in a row, and changed nothing.
+
+    ``errors``: all of them were errors. ``file``, ``start`` and ``end``: where the newest result stands.
+    """
+
+    times: int
+    errors: bool
+    file: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +185,7 @@ RunnerBody = (
     | AgentStarted
     | Progressed
     | ToolEnded
+    | Repeating
     | AttemptEnded
     | TrajectoryEnded
     | Waiting

@@ -9,6 +9,7 @@ from collections import Counter
 from ralphd.core import codec, report_advice, report_unknown
 from ralphd.core.model import Verdict, Verifier
 from ralphd.core.outcomes import HEALTHY, Kind
+from ralphd.core.progress import UNKNOWN, Rate, gain_rate
 from ralphd.core.report_facts import ActionFact, Facts, JudgedFact, LoopFacts, gather
 from ralphd.core.report_parts import ActionPart, Best, LoopPart, NightPart, Point, Report, TaskPart, Totals
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ralphd.core.events import Entry
+    from ralphd.core.records import Usage
     from ralphd.core.taken import Taken
+
+    Price = Callable[[Usage], float | None]
 
 __all__ = ["Report", "iso", "report", "to_json"]
 
@@ -26,18 +30,27 @@ YEAR_10000 = 253402300800.0  # epoch seconds; ISO 8601 has four digits
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
+def no_price(usage: Usage) -> float | None:  # noqa: ARG001 -- the contract of a price list
+    return None
+
+
 def report(
-    entries: Iterable[Entry], now: float, unreadable: Callable[[], int] = int, taken: tuple[Taken, ...] = ()
+    entries: Iterable[Entry],
+    now: float,
+    unreadable: Callable[[], int] = int,
+    taken: tuple[Taken, ...] = (),
+    price: Price = no_price,
 ) -> Report:
     """Fold one night's entries, in order of id, and put what people have ``taken`` beside them.
 
-    ``unreadable`` is asked after the last entry how many the reader had to leave out.
+    ``unreadable`` is asked after the last entry how many the reader had to leave out. ``price`` gives the dollars of
+    usage whose CLI tells no cost, or None.
     """
     facts = gather(entries)
     judged: dict[str, list[JudgedFact]] = {}
     for one in facts.verdicts:
         judged.setdefault(one.verdict.loop, []).append(one)
-    loops = tuple(_loop(facts, loop, judged.get(loop.id, [])) for loop in facts.loops.values())
+    loops = tuple(_loop(facts, loop, judged.get(loop.id, []), price) for loop in facts.loops.values())
     return Report(
         night=_night(facts, now),
         tasks=tuple(_task(facts, name) for name in _task_names(facts)),
@@ -184,10 +197,11 @@ def _take(night: str, best: Verdict | None) -> tuple[str, ...]:
     return (f"git merge --ff-only {best.commit}", f"git switch -c take-{night}-{best.loop} {best.commit}")
 
 
-def _loop(facts: Facts, loop: LoopFacts, judged: list[JudgedFact]) -> LoopPart:
+def _loop(facts: Facts, loop: LoopFacts, judged: list[JudgedFact], price: Price) -> LoopPart:
     task = loop.loop.task if loop.loop else ""
     best = _best((j.verdict for j in judged if j.sound), _verifier(facts, task))
     usage = list(loop.usage.values())
+    priced = [price(u) if u.cost_usd is None else None for u in usage]
     return LoopPart(
         id=loop.id,
         task=task,
@@ -198,14 +212,24 @@ def _loop(facts: Facts, loop: LoopFacts, judged: list[JudgedFact]) -> LoopPart:
         submissions=sum(j.submission for j in judged),
         verdicts=len(judged),
         best_score=best.score if best else None,
+        gain_per_h=_loop_gain_per_h(facts, task, best),
         best_commit=best.commit if best else None,
         head=next(reversed(loop.moved_to), None),
         commits=len({*loop.moved_to, *(j.verdict.commit for j in judged)}),
         tokens_in=_sum(u.tokens_in for u in usage),
         tokens_out=_sum(u.tokens_out for u in usage),
-        cost_usd=_sum_usd(u.cost_usd for u in usage),
+        cost_usd=_sum_usd([*(u.cost_usd for u in usage), *priced]),
+        cost_estimated=any(priced),
         outcomes=_counts(loop.outcomes),
     )
+
+
+def _loop_gain_per_h(facts: Facts, task: str, best: Verdict | None) -> float | None:
+    base, hours = _base(facts, task), _hours(facts)
+    gain = _gain(base, best)
+    if gain is None or not hours:
+        return None
+    return round(gain / hours, 4) if _improved(_verifier(facts, task), base, best) else 0.0
 
 
 def _sum(told: Iterable[int | None]) -> int | None:
@@ -271,17 +295,55 @@ def _totals(facts: Facts, loops: tuple[LoopPart, ...]) -> Totals:
         for key, kind in loop.ends.items()
     )
     hours = _hours(facts)
+    gain, rate = _fleet_gain(facts, hours)
     return Totals(
         healthy_with_submission=good,
         hours=None if hours is None else round(hours, 4),
         healthy_with_submission_per_h=round(good / hours, 4) if hours else None,
+        gain=gain,
+        gain_per_h=_rounded(rate.per_h),
+        gain_low_per_h=_rounded(rate.low),
+        gain_high_per_h=_rounded(rate.high),
         trajectories=sum(loop.trajectories for loop in loops),
         healthy=sum(loop.healthy for loop in loops),
         submissions=sum(loop.submissions for loop in loops),
         tokens_in=_sum(loop.tokens_in for loop in loops),
         tokens_out=_sum(loop.tokens_out for loop in loops),
         cost_usd=_sum_usd(loop.cost_usd for loop in loops),
+        cost_estimated=any(loop.cost_estimated for loop in loops),
     )
+
+
+def _fleet_gain(facts: Facts, hours: float | None) -> tuple[float | None, Rate]:
+    """Return the verified gain of all tasks whose start has a score, and its rate."""
+    steps: list[float] = []
+    known = False
+    for name in facts.tasks:
+        base = _base(facts, name)
+        if base is not None and base.score is not None:
+            known = True
+            steps += _steps(facts, name, base.score)
+    if not known:
+        return None, UNKNOWN
+    doubted = sum(_how_many(facts, name, Kind.FLAKY) for name in facts.tasks)
+    doubt = doubted / len(facts.verdicts) if facts.verdicts else 0.0
+    return round(sum(steps), 6), gain_rate(sum(steps), steps, hours or 0.0, doubt)
+
+
+def _steps(facts: Facts, task: str, best: float) -> list[float]:
+    """Return by how much each verdict beat the best that there was of its task."""
+    steps = []
+    for judged in facts.verdicts:
+        score = judged.verdict.score
+        counts = judged.sound and judged.verdict.loop and judged.verdict.task == task and score is not None
+        if counts and score is not None and _verifier(facts, task).better(score, best):
+            steps.append(abs(score - best))
+            best = score
+    return steps
+
+
+def _rounded(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 4)
 
 
 def _hours(facts: Facts) -> float | None:

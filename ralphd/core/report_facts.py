@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ralphd.core import clocks, events, records
+from ralphd.core import actions, clocks, events, records
 from ralphd.core.losses import Loss, loss_in
 from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import Kind, Outcome
@@ -39,6 +39,7 @@ class LoopFacts:
 class JudgedFact:
     """A verdict with the trajectory that made its commit and the night's width at that time.
 
+    ``at``: by the clock as it went at the night's start, so that no clock that was set puts one before an earlier one.
     ``sound``: it may count as evidence. What isn't sound is no submission either, whatever was thought at the time.
     """
 
@@ -262,7 +263,13 @@ def _judged(facts: Facts, entry: events.Entry) -> None:
     body = entry.body
     assert isinstance(body, events.VerdictGiven)
     facts.verdicts.append(
-        JudgedFact(at=entry.at, verdict=body.verdict, submission=body.submission, key=_key(entry), width=facts.width),
+        JudgedFact(
+            at=entry.at - facts.jumped_s,
+            verdict=body.verdict,
+            submission=body.submission,
+            key=_key(entry),
+            width=facts.width,
+        ),
     )
 
 
@@ -288,6 +295,9 @@ def _intended(facts: Facts, entry: events.Entry) -> None:
     )  # fmt: skip
     facts.actions.append(action)
     facts.intents[entry.id] = action
+    width = body.args.get("width")
+    if body.type == actions.Scale.__name__ and isinstance(width, int):
+        facts.width = width
 
 
 def _settled(facts: Facts, entry: events.Entry) -> None:

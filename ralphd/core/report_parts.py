@@ -68,7 +68,8 @@ class TaskPart:
 class LoopPart:
     """One loop. ``commits``: different tips its sessions left behind or that were judged; not every commit between.
 
-    Tokens and cost are sums over the trajectories whose CLI tells them; None when none did.
+    Tokens are sums over the trajectories whose CLI tells them; None when none did. So is the cost, with what a price
+    list makes of the tokens of the others; ``cost_estimated``: that is some of it.
     """
 
     id: str
@@ -80,12 +81,14 @@ class LoopPart:
     submissions: int
     verdicts: int
     best_score: float | None
+    gain_per_h: float | None
     best_commit: str | None
     head: str | None
     commits: int
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
+    cost_estimated: bool
     outcomes: dict[str, int]
 
 
@@ -115,17 +118,26 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """The night in figures. ``hours`` until its end, or until the last thing that was recorded."""
+    """The night in figures. ``hours`` until its end, or until the last thing that was recorded.
+
+    ``gain``: by how much the best of each task beats its start, summed; its rate lies between ``gain_low_per_h`` and
+    ``gain_high_per_h`` 19 times of 20. None: nobody can know.
+    """
 
     healthy_with_submission: int
     hours: float | None
     healthy_with_submission_per_h: float | None
+    gain: float | None
+    gain_per_h: float | None
+    gain_low_per_h: float | None
+    gain_high_per_h: float | None
     trajectories: int
     healthy: int
     submissions: int
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
+    cost_estimated: bool
 
 
 @dataclass(frozen=True, kw_only=True)

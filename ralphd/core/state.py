@@ -457,6 +457,8 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.left = why
         case records.Prepared(head=head):
             loop.tip = loop.past.left = head
+        case records.Repeating():
+            loop.past.circling = entry.id
         case records.TrajectoryStarted(head=head):
             loop.tip = head
             loop.past.begin((entry.generation, entry.trajectory), head, second)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ralphd.core import notices
+from ralphd.core import notices, progress
 from ralphd.core.exchange import Want
 from ralphd.core.policy import LoopNow
 from ralphd.core.state import LoopState, NightState
@@ -28,7 +28,7 @@ class DaemonFacts:
 def status(
     state: NightState, loops: dict[str, LoopNow], verifying: int, daemon: DaemonFacts, now: float
 ) -> dict[str, object]:
-    rows = [_row(loop, loops[name], now) for name, loop in state.loops.items()]
+    rows = [_row(loop, loops[name], now, progress.of_loop(state, loop, now)) for name, loop in state.loops.items()]
     return {
         "schema": "ralphd.status/1",
         "daemon": {
@@ -59,7 +59,7 @@ def _blind(state: NightState) -> list[str]:
     ]
 
 
-def _row(loop: LoopState, seen: LoopNow, now: float) -> dict[str, object]:
+def _row(loop: LoopState, seen: LoopNow, now: float, gain_per_h: float | None) -> dict[str, object]:
     usage = loop.tokens()
     return {
         "id": loop.loop.id,
@@ -75,6 +75,7 @@ def _row(loop: LoopState, seen: LoopNow, now: float) -> dict[str, object]:
         "head": seen.head.commit if seen.head else None,
         "score": loop.last_verdict.score if loop.last_verdict else None,
         "best_score": loop.best_score,
+        "gain_per_h": gain_per_h,
         "compactions": loop.compactions,
         "tokens_in": usage.tokens_in,
         "tokens_out": usage.tokens_out,
@@ -110,26 +111,22 @@ def _note(loop: LoopState, now: float) -> str:
 
 def _fleet(state: NightState, rows: list[dict[str, object]], verifying: int, now: float) -> dict[str, object]:
     states = [row["state"] for row in rows]
-    hours = max(0.0, (state.ended_at or now) - state.started_at - state.jumped_s) / 3600
+    told = progress.of_night(state, now)
     submissions = sum(task.submissions for task in state.tasks.values())
     return {
         "running": states.count("running"),
         "paused": states.count("paused"),
         "waiting": states.count("waiting"),
         "verifying": verifying,
-        "throughput_per_h": _gain_per_h(state, hours),
-        "submissions_per_h": submissions / hours if hours > 0 else None,
+        "throughput_per_h": told.gain.per_h,
+        "throughput_low_per_h": told.gain.low,
+        "throughput_high_per_h": told.gain.high,
+        "recent_throughput_per_h": told.recent_gain.per_h,
+        "healthy_with_submission_per_h": told.fruitful.per_h,
+        "submissions_per_h": submissions / told.hours if told.hours > 0 else None,
+        "verdicts": told.verdicts,
+        "hours": told.hours,
     }
-
-
-def _gain_per_h(state: NightState, hours: float) -> float | None:
-    """Return verified gain over the base per hour, summed over tasks; None when no base has a score."""
-    gains = [
-        abs(task.best.score - task.base.score) if task.best is not None and task.best.score is not None else 0.0
-        for task in state.tasks.values()
-        if task.base is not None and task.base.score is not None
-    ]
-    return sum(gains) / hours if gains and hours > 0 else None
 
 
 def iso(at: float | None) -> str | None:

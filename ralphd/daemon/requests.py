@@ -35,10 +35,10 @@ class Desk:
                 asked.reply({"ok": True, "code": 0, "data": self.status()}, True)
             case "pause" | "resume" | "restart":
                 self._steer(asked, str(verb))
-            case "repair":
-                self._repair(asked)
             case "scale":
                 self._scale(asked)
+            case "repair":
+                self._repair(asked)
             case "stop":
                 self._stop(asked)
             case _:

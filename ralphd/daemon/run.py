@@ -37,8 +37,7 @@ class Hooks:
     ``report`` writes the report as of now. ``reload`` reads ralphd.toml again and returns it with the assignments that
     follow from it; it raises UsageError over a bad edit. ``ticked`` hears of every pass that went well, at its end.
     ``backup`` copies the journal, in the slow pool, or raises. ``room`` names what the state folder's disk lacks,
-    ``strains`` what the machine is short of; ``spare`` makes a little room on the disk, once, and tells whether it
-    could.
+    ``strains`` what the machine is short of; ``spare`` makes a little room, once, and tells whether it could.
     """
 
     ready: Callable[[str, bool], None]  # how many loops run, and whether that is any

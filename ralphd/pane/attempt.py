@@ -12,7 +12,8 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.ownretries import OwnRetries
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.records import NotesGiven, Progressed, Repaired, ToolEnded, Usage
+from ralphd.core.records import NotesGiven, Progressed, Repaired, Repeating, ToolEnded, Usage
+from ralphd.core.repetition import Repetition
 from ralphd.core.signals import Resulted
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
@@ -21,14 +22,17 @@ from ralphd.pane.stirring import Stirring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
-    from ralphd.agents.base import Reader
+    from ralphd.agents.base import Reader, Tells
     from ralphd.core.exchange import Limits
+    from ralphd.core.signals import Retrying, Signal
     from ralphd.pane.calls import CallEvent, CallWatch
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
     from ralphd.pane.gatekeeper import Gatekeeper
+    from ralphd.pane.ground import Still
     from ralphd.pane.notes import Notes
     from ralphd.pane.procs import Proc
     from ralphd.pane.rawlog import RawLog
@@ -39,11 +43,19 @@ if TYPE_CHECKING:
     N = TypeVar("N", int, float)
 
 PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
+LOOK_SHARE = 0.05  # of the quiet limit: so much later than due is a hung agent noticed
+LOOK_MIN_S, LOOK_MAX_S = 0.1, 15.0  # a look takes 0.2 ms
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
+FIRST_AGAIN = 2  # a result that is had for the second time: from here on something must come of it
+CIRCLES_END = 2  # the level (core/repetition.py) at which a session ends
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
+ERROR_LINE_BYTES = 64 << 10  # what a CLI says on stderr of a wait quotes the server, with a page of HTML at worst
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
+ASKS_AFTER_S = 30.0  # of silence: who shows a dialog says nothing more, and a person should not wait long to know
+ASKED_CHARS = 300
+ERROR_LINES = 8
 TOOL_KINDS = {
     "time": Kind.TOOL_TIMEOUT,
     "memory": Kind.TOOL_MEMORY,
@@ -72,15 +84,19 @@ class Pane:
 class Tally:
     """What a trajectory adds up over its attempts."""
 
+    model: str = ""  # that the CLI was told to use; it may name another
     usage: Usage = field(default_factory=Usage)
     compactions: int = 0
     calls: int = 0
     leftovers: int = 0
     tool_kills: int = 0
     own_retries: OwnRetries = field(default_factory=OwnRetries)
+    repetition: Repetition = field(default_factory=Repetition)
 
     def with_usage_of(self, reading: Reading) -> Usage:
+        told = reading.tokens_in is not None or reading.tokens_out is not None
         return Usage(
+            model=(reading.model[:200] or self.model) if told else self.usage.model,
             tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
             tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
             cache_read=_sum(self.usage.cache_read, reading.cache_read),
@@ -107,8 +123,10 @@ class Attempt:
         limits: Limits,
         logs: tuple[RawLog, RawLog],
         tally: Tally,
+        tells: Tells,
+        still: Still,
         notes: Notes,
-        tells: bool,
+        changed_before_s: Callable[[], float | None],
     ) -> None:
         now = time.monotonic()
         self.reading = Reading()
@@ -117,19 +135,30 @@ class Attempt:
         self.seconds = 0.0
         self._pane, self._session, self._reader = pane, session, reader
         self._log, self._errors = logs
-        self._tally, self._notes, self._tells = tally, notes, tells
+        self._tally, self._tells, self._notes = tally, tells, notes
+        self._changed_before_s = changed_before_s
         self._started = now
         self._lines = Lines(offset=self._log.offset)
+        self._error_lines = Lines(limit_bytes=ERROR_LINE_BYTES)
+        self._overhear: Callable[[bytes], tuple[Retrying, ...]] | None = getattr(reader, "read_error", None)
         self._tail = b""
         self._open: set[str] = set()
-        self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
+        self._patience = Patience(
+            limits=limits,
+            compactions=tally.compactions,
+            last_byte=now,
+            last_work=now,
+            turns=tells.tokens and not tells.partial,
+        )
         self._stirring = Stirring(self._tree)
-        self._look_every_s = min(15.0, max(0.1, limits.quiet_s / 4))
+        self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, limits.quiet_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s
         self._progress_at = now + PROGRESS_S
         self._sync_at = now + SYNC_S
         self._end_again_at = 0.0
         self._told: Progressed | None = None
+        self._asked = (-1.0, "")  # when it fell silent, and the dialog it shows since then
+        self._repetition, self._still, self._circling = tally.repetition, still, 0
 
     def listen(self) -> Exit:
         """Return how the process ended; its output is read, its leftovers are gone, its pipes closed."""
@@ -182,15 +211,40 @@ class Attempt:
             self._read(start, end, line)
 
     def _read(self, start: int, end: int, line: bytes) -> None:
+        self._note(self._reader.read(line, start, end))
+
+    def _note(self, signals: tuple[Signal, ...]) -> None:
         now = time.monotonic()
-        for told in self._reader.read(line, start, end):
+        for told in signals:
             self.reading.add(told)
+            self._pane.watch.calling = self.reading.open_calls > 0
             self._patience.note(told, now)
-            if isinstance(told, Resulted):
-                self._session.input.close()  # with its stdin open it would wait for more
             self._tally.own_retries.note(told, now)
             self._pane.gate.heard(told)
+            if isinstance(told, Resulted):
+                self._session.input.close()  # with its stdin open it would wait for more
             self._pane.digest.show(told)
+            if self._repetition.note(told, now):
+                self._watch_circles(now)
+
+    def _watch_circles(self, now: float) -> None:
+        """Tell of a session that goes round in circles; when it goes on so, let it be ended."""
+        repetition = self._repetition
+        if repetition.in_a_row == FIRST_AGAIN:
+            self._still.mark()
+        level = repetition.level(now)
+        if level <= self._circling:
+            self._circling = level
+            return
+        if self._still.moved():
+            repetition.restart(now)
+            return
+        self._circling = level
+        repetition.tell(now)
+        start, end = repetition.where
+        told = Repeating(times=repetition.in_a_row, errors=repetition.errors, file=self._log.path, start=start, end=end)
+        self._pane.recorder.append(told, at=time.time())
+        self._pane.digest.say(f"the same calls with the same results, {told.times} times in a row")
 
     def _take_errors(self) -> None:
         data = read_some(self._session.stderr)
@@ -205,6 +259,9 @@ class Attempt:
         self._tail = (self._tail + data)[-TAIL_BYTES:]
         for line in data[-TAIL_BYTES:].splitlines():
             self._pane.digest.show_error(line)
+        if self._overhear is not None:
+            for _, _, line in self._error_lines.feed(data):
+                self._note(self._overhear(line))
 
     def _drain(self) -> None:
         """Read what the pipes hold at this moment, and no more: a child that kept them may write for ever."""
@@ -239,7 +296,8 @@ class Attempt:
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
             pane.wishes.read()  # a bell that an agent removed can't ring
-            pane.gate.still_tries(tells=self._tells)
+            waits = self._tally.own_retries.waiting is not None
+            pane.gate.still_tries(tells=self._tells.tokens or self._tells.partial, waits=waits)
             self._tell_progress(now)
         if self._session.pid in pane.ears.exits:
             return
@@ -263,16 +321,20 @@ class Attempt:
 
     def _judge(self, now: float) -> None:
         over = self._patience.over(now, self.reading, open_calls=len(self._open))
-        if over is EndedBy.ITSELF and self._may_be_taken_up():
-            over = EndedBy.NOTE
         wishes = self._pane.wishes
         waits = self._tally.own_retries.waiting is not None
         wishes.ask = wishes.ask and waits  # there is nothing to cut otherwise
         if wishes.ask and over is EndedBy.ITSELF:
             over = EndedBy.ASKED_ANEW
+        if self._circling >= CIRCLES_END and over is EndedBy.ITSELF:
+            over = EndedBy.REPEATING
+        if over is EndedBy.ITSELF and self._may_be_taken_up():
+            over = EndedBy.NOTE
         if wishes.cut:
             over = EndedBy.OPERATOR
         if over is EndedBy.ITSELF or now < self._end_again_at:
+            return
+        if over is EndedBy.QUIET and self._files_change(now):
             return
         if self.ended_by is EndedBy.ITSELF:
             self.ended_by = over
@@ -284,6 +346,14 @@ class Attempt:
         """Tell whether a note waits for this session's end, and the session can be ended softly: between two calls."""
         working = self.reading.begun and not self.reading.settled
         return bool(self._notes.waiting and working and not self._open and not self.reading.open_calls)
+
+    def _files_change(self, now: float) -> bool:
+        """Tell whether files of the worktree show life after all: who changes them may run outside of our tree."""
+        before_s = self._changed_before_s()
+        if before_s is None:
+            return False
+        self._patience.worked(now - before_s)
+        return self._patience.over(now, self.reading, open_calls=len(self._open)) is EndedBy.ITSELF
 
     def _note_call(self, event: CallEvent) -> None:
         if isinstance(event, CallOpened):
@@ -308,11 +378,32 @@ class Attempt:
             calls=self._tally.calls + max(self.calls, self.reading.calls),
             quiet_for_s=0.0,
             client_waits=self._tally.own_retries.waits_for,
+            asks=self._asks(now),
         )
         if told != self._told:
             self._told = told
             quiet_for_s = round(now - self._patience.last_byte, 1)
             self._pane.recorder.append(replace(told, quiet_for_s=quiet_for_s), at=time.time())
+
+    def _asks(self, now: float) -> str:
+        """Return the dialog that the agent shows, if that is where it fell silent."""
+        said_at = self._patience.last_byte
+        if self.reading.asked or self._open or self.reading.running or self.reading.settled:
+            return self.reading.asked[:ASKED_CHARS]
+        if now - said_at < min(ASKS_AFTER_S, self._look_every_s * 2):
+            return ""
+        if self._asked[0] != said_at:
+            self._asked = (said_at, self._question())
+        return self._asked[1]
+
+    def _question(self) -> str:
+        from ralphd.core.dialogs import question_in  # noqa: PLC0415  # most agents ask nobody
+
+        pending = self._lines.begun(TAIL_BYTES).decode("utf-8", "replace")
+        return question_in((*(line.text for line in self.reading.plain), pending, *self._told_on_stderr()))
+
+    def _told_on_stderr(self) -> list[str]:
+        return self._tail.decode("utf-8", "replace").splitlines()[-ERROR_LINES:]
 
     # Ending.
 
@@ -340,6 +431,7 @@ _ENDING = {
     EndedBy.SILENT_STREAM: "the model's answer stopped coming: ending this attempt",
     EndedBy.ENDLESS: "it asks the model in vain, again and again: ending this attempt",
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
+    EndedBy.REPEATING: "the same calls with the same results, over and over: a fresh session is next",
     EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
     EndedBy.NOTE: "ending this attempt: the session is taken up again with a note",

@@ -75,6 +75,11 @@ class Ground:
         """
         return worktree.changed_since(self.place.worktree, stamp_ns)
 
+    def changed_before_s(self) -> float | None:
+        """Return how many seconds ago a file of the worktree changed last; None: not known."""
+        newest_ns = worktree.newest_change_ns(self.place.worktree)
+        return None if newest_ns is None else max(0.0, (time.time_ns() - newest_ns) / 1e9)
+
     def commits_in_words(self, before: str, later: str) -> str:
         """Return what a person wants to know of a session: ``3 commits``."""
         if before == later:
@@ -152,6 +157,21 @@ class Ground:
 
     def _stamp(self) -> str:
         return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + f"-g{self.generation}"
+
+
+class Still:
+    """Tells whether anything came of what a session did since a moment: a changed file or a commit."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._stamp, self._head = 0, ""
+
+    def mark(self) -> None:
+        self._stamp, self._head = self._ground.stamp_ns(), self._ground.head()
+
+    def moved(self) -> bool:
+        """Tell whether anything changed; where nobody can tell (very many files), nothing did."""
+        return self._ground.head() != self._head or self._ground.changed_since(self._stamp) is True
 
 
 def place_of(assignment: Assignment) -> Place:

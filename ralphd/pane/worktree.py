@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from dataclasses import dataclass
 
 from ralphd.core.repairs import Lock, WorktreeFacts
@@ -78,27 +79,41 @@ def changed_since(worktree: str, when_ns: int, limit: int = 20_000) -> bool | No
 
     Goes by the inode's change time, which no program can set back. ``.git`` doesn't count; no link is followed.
     """
+    for seen, at_ns in enumerate(_changes(worktree)):
+        if at_ns >= when_ns:
+            return True
+        if seen > limit:
+            return None
+    return False
+
+
+def newest_change_ns(worktree: str, limit: int = 20_000) -> int | None:
+    """Return when a file or folder changed last, as `changed_since` counts; None: more than ``limit`` are there."""
+    newest = 0
+    for seen, at_ns in enumerate(_changes(worktree)):
+        newest = max(newest, at_ns)
+        if seen > limit:
+            return None
+    return newest
+
+
+def _changes(worktree: str) -> Iterator[int]:
+    """Yield the change time of each folder and file, that of now for what goes while we look."""
     waiting = [worktree]
-    seen = 0
     while waiting:
         folder = waiting.pop()
         try:
-            if os.lstat(folder).st_ctime_ns >= when_ns:
-                return True
+            yield os.lstat(folder).st_ctime_ns
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name == ".git":
                         continue
-                    seen += 1
-                    if seen > limit:
-                        return None
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    elif entry.stat(follow_symlinks=False).st_ctime_ns >= when_ns:
-                        return True
-        except OSError:  # it went while we looked
-            return True
-    return False
+                    else:
+                        yield entry.stat(follow_symlinks=False).st_ctime_ns
+        except OSError:
+            yield time.time_ns()
 
 
 def stamp_ns(place: Place) -> int:

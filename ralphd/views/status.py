@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEADER = ("loop", "state", "score", "best", "traj", "last outcome", "quiet", "note")
+TELLING_S = 600.0  # of a shorter night an hourly figure says little
 DATE = len("2026-11-30 ")
 _NUMBERS = frozenset({2, 3, 4, 6})
 
@@ -33,10 +34,31 @@ def _page(status: dict[str, Any]) -> Iterator[Block]:
         yield Paragraph(text=f"The next night begins {_time(next_night_at)}.")
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
     yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
+    if (hours := fleet.get("hours")) is not None and hours * 3600 >= TELLING_S:
+        yield Paragraph(text=_throughput(fleet))
     for trouble in _part(status, "daemon").get("trouble") or ():
         yield Paragraph(text=f"Needs you: {trouble}")
     if loops:
         yield Table(header=HEADER, rows=tuple(map(_row, loops)), numbers=_NUMBERS, last_gives_way=True)
+
+
+def _throughput(fleet: dict[str, Any]) -> str:
+    """Tell the objective, and how sure it is: the truth lies between the two figures 19 times of 20."""
+    gain, recent, healthy = (
+        fleet.get(name) for name in ("throughput_per_h", "recent_throughput_per_h", "healthy_with_submission_per_h")
+    )
+    if gain is None:
+        return "Verified gain: not known; the verifier can't tell the start, or contradicts itself."
+    low, high = _text(_short(fleet.get("throughput_low_per_h"))), fleet.get("throughput_high_per_h")
+    between = f"between {low} and {_text(_short(high))}" if high is not None else "no step yet to judge by"
+    return (
+        f"Verified gain {_text(_short(gain))} an hour ({between}), {_text(_short(recent))} in the last; "
+        f"{_text(_short(healthy))} healthy sessions with a submission an hour."
+    )
+
+
+def _short(figure: object) -> object:
+    return float(f"{figure:.3g}") if isinstance(figure, (int, float)) else figure
 
 
 def _row(loop: dict[str, Any]) -> tuple[str, ...]:

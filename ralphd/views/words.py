@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ralphd.core.report_facts import TraceFact
-    from ralphd.core.report_parts import ActionPart, AdvicePart, Best, Report, TaskPart
+    from ralphd.core.report_parts import ActionPart, AdvicePart, Best, Report, TaskPart, Totals
     from ralphd.core.report_unknown import Unknown
     from ralphd.core.taken import Taken
 
@@ -129,8 +129,31 @@ def _night(report: Report) -> Iterator[Block]:
     yield Paragraph(text=f"Night {night.id}: began {clock(night.started_at)}, {ended}, {hours(totals.hours)}.")
     yield Paragraph(
         text=f"{many(totals.trajectories, 'session')}, {totals.healthy} healthy, {totals.healthy_with_submission} of "
-        f"those with a submission ({number(None if rate is None else round(rate, 2 if rate < 100 else 0))} an hour).",
+        f"those with a submission ({_rate(rate)} an hour).",
     )
+    if totals.gain_per_h is not None:
+        yield Paragraph(text=f"Verified gain: {number(totals.gain)}{_an_hour(totals)}.")
+    if totals.tokens_in is not None or totals.tokens_out is not None:
+        tokens = f"{big(totals.tokens_in)} tokens in, {big(totals.tokens_out)} out"
+        yield Paragraph(text=f"{tokens}; {_cost(totals)}.")
+
+
+def _cost(totals: Totals) -> str:
+    if totals.cost_usd is None:
+        return "what they cost is not known"
+    exact = f"{totals.cost_usd:,.2f}" if totals.cost_usd >= 0.01 else f"{totals.cost_usd:.4f}"
+    return f"about ${exact}, some of it by list prices" if totals.cost_estimated else f"${exact}"
+
+
+def _an_hour(totals: Totals) -> str:
+    if not totals.gain or totals.gain_high_per_h is None:
+        return ""
+    between = f"between {_rate(totals.gain_low_per_h)} and {_rate(totals.gain_high_per_h)}"
+    return f", that is {_rate(totals.gain_per_h)} an hour ({between}, 19 times of 20)"
+
+
+def _rate(figure: float | None) -> str:
+    return number(None if figure is None else round(figure, 2 if figure < 100 else 0))
 
 
 def _needs_you(report: Report) -> Iterator[Block]:

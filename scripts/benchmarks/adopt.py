@@ -8,7 +8,7 @@ import subprocess
 import time
 from statistics import median
 
-from benchmarks.night import RALPHD, BenchFailed, Ground, ground
+from benchmarks.ground import RALPHD, BenchFailed, Ground, ground
 from benchmarks.table import Row
 
 WIDTHS = (16, 64, 256)

@@ -6,7 +6,7 @@ import json
 import sys
 from statistics import median
 
-from benchmarks.night import PYTHON, ground, until, write
+from benchmarks.ground import PYTHON, ground, until, write
 from benchmarks.table import Row
 
 GOAL_COST_MS, GOAL_OVERSHOOT, GOAL_LATE_S = 5.0, 10.0, 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from benchmarks.night import Ground, cpu_s, ground, private_bytes, until
+from benchmarks.ground import Ground, cpu_s, ground, private_bytes, until
 from benchmarks.table import Row
 
 GOAL_MIB = 6.0

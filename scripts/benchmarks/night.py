@@ -1,213 +1,116 @@
-"""A private place to measure in: nights of ralphd, bare shell loops of the same agent, and what processes use."""
+"""How much of a perfect supervisor's progress is kept in a night full of faults: ralphd, a bare loop and a peer."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
-import os
-import platform
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from statistics import median
 
-PATIENCE_S = 120.0  # nothing waits so long unless it is broken
-RALPHD = os.path.join(os.path.dirname(sys.executable), "ralphd")
-# What the runner is started with: nothing of the user's Python, and no shim on the way.
-PYTHON = (os.path.realpath(sys.executable), "-I", "-S", "-E")
-TICKS = os.sysconf("SC_CLK_TCK")
-WHO = {
-    f"GIT_{role}_{what}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "bench"), ("EMAIL", "bench@invalid"))
-}
+from benchmarks import contestants
+from benchmarks.contestants import Night, Outcome
+from benchmarks.fates import FAULTS, FAULTY, Draw, Limits, cost_s, draws
+from benchmarks.ground import BenchFailed
+from benchmarks.table import Row
 
-# Feeds the prompt to the agent, again and again: what ralphd is compared with.
-BARE = """\
-while :; do
-    "$BENCH_AGENT" <PROMPT.md >>"$BENCH/bare.log" 2>&1
-done
-"""
+GOAL = 95.0  # per cent
+LOOPS = 8
+HEAD = ("", "unit", "kept", "perfect", "judged: median (min to max)", "goal", "verdict")
 
 
-class BenchFailed(Exception):
-    """A measurement could not be taken; the message says what failed and what it said."""
+def measure(runs: int = 1, seconds: float = 60.0, seeds: int = 0, only: str = "", loops: int = LOOPS) -> list[Row]:
+    """Run ``seeds`` nights (else ``runs``), all contestants in turn; ``only``: ralphd alone, one kind of fault."""
+    if only and only not in FAULTS:
+        raise BenchFailed(f"no such fault: {only}; there are {', '.join(FAULTS)}")
+    many = range(1, (seeds or runs) + 1)
+    nights = [_night(seed, loops, seconds, FAULTY, [only] if only else FAULTS) for seed in many]
+    ours = [_tell(f"ralphd, seed {seed}", contestants.ralphd(night)) for seed, night in zip(many, nights, strict=True)]
+    rows = [_row(f"ralphd, {loops} loops, {seconds:.0f} s, {FAULTY:.0%} of sessions faulty", ours, goal=GOAL)]
+    if not only:
+        quiet = [_tell("no faults", contestants.ralphd(_night(seed, loops, seconds, 0.0, FAULTS))) for seed in many]
+        rows.append(_row("  the same without faults", quiet, goal=GOAL))
+    rows += [_loops("  ralphd: loops stuck at the end", ours), _wrong(ours)]
+    for line in losses(nights, ours):
+        print(line, file=sys.stderr)
+    return rows if only else [*rows, *_others(nights)]
 
 
-@dataclass(kw_only=True)
-class Ground:
-    """A temporary folder with a repository, an agent and at most one night. ``files`` are committed in it."""
-
-    folder: str
-    bare: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    @property
-    def repository(self) -> str:
-        return os.path.join(self.folder, "repository")
-
-    @property
-    def agent(self) -> str:
-        return os.path.join(self.folder, "agent")
-
-    @property
-    def state(self) -> str:
-        return os.path.join(self.folder, "state")
-
-    def environ(self) -> dict[str, str]:
-        """Return what both kinds of loop see; git's configuration is nobody's."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
-        return {
-            **kept,
-            **WHO,
-            "HOME": self.folder,
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "BENCH": self.folder,
-            "BENCH_AGENT": self.agent,
-            "RALPHD_STATE": self.state,
-        }
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.folder, name)
-
-    def lines(self, name: str) -> list[str]:
-        """Return the whole lines of a file that agents append to."""
+def _others(nights: list[Night]) -> list[Row]:
+    rows = []
+    for name, run in (("a bare loop", contestants.bare), (contestants.PEER.replace("==", " "), contestants.peer)):
         try:
-            with open(self.path(name), encoding="utf-8") as file:
-                return [line.rstrip("\n") for line in file if line.endswith("\n")]
-        except FileNotFoundError:
-            return []
-
-    def git(self, *args: str, cwd: str = "") -> str:
-        return run(["git", *args], env=self.environ(), cwd=cwd or self.repository)
-
-    # A night.
-
-    def ralphd(self, *args: str) -> str:
-        return run([RALPHD, *args], env=self.environ(), cwd=self.repository)
-
-    def runners(self) -> list[int]:
-        """Return the pids of the night's runners."""
-        found = []
-        for folder, _, files in os.walk(os.path.join(self.state, "nights")):
-            if "runner.json" in files:
-                with open(os.path.join(folder, "runner.json"), encoding="utf-8") as file:
-                    found.append(int(json.load(file)["pid"]))
-        return found
-
-    def daemon(self) -> int:
-        return int(json.loads(self.ralphd("status", "--json"))["daemon"]["pid"])
-
-    def tmux(self) -> int:
-        return int(run(["tmux", "-S", os.path.join(self.state, "tmux.sock"), "display-message", "-p", "#{pid}"]))
-
-    def stop(self, *args: str) -> None:
-        """End the night if there is one."""
-        command = [RALPHD, "stop", *args]
-        done = subprocess.run(command, env=self.environ(), cwd=self.repository, capture_output=True, check=False)
-        if done.returncode not in {0, 3}:
-            raise BenchFailed(f"ralphd stop: exit status {done.returncode}: {done.stderr.decode()[-500:]}")
-        until(self._daemon_gone, "the daemon's end")
-
-    def _daemon_gone(self) -> bool:
-        """It answers `stop` just before it leaves; its lock is free once it has."""
-        try:
-            with open(os.path.join(self.state, "daemon.lock"), "rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return True
-        except BlockingIOError:
-            return False
-        return True
-
-    # Bare loops.
-
-    def start_bare(self, name: str, cwd: str) -> subprocess.Popen[bytes]:
-        loop = subprocess.Popen(
-            ["/bin/sh", "-c", BARE],
-            env={**self.environ(), "RALPHD_LOOP": name},
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self.bare.append(loop)
-        return loop
-
-    def stop_bare(self) -> None:
-        for loop in self.bare:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(loop.pid, signal.SIGKILL)
-            loop.wait()
-        self.bare.clear()
+            made = [_tell(name, run(night)) for night in nights]
+        except BenchFailed as error:
+            print(f"night: without {name}: {error}", file=sys.stderr)
+            continue
+        rows += [_row(f"  {name}", made), _loops(f"  {name}: loops stuck at the end", made, goal=None)]
+    return rows
 
 
-@contextlib.contextmanager
-def ground(agent: str, settings: str = "", files: dict[str, str] | None = None) -> Iterator[Ground]:
-    """Make a place whose agent is the program text ``agent``; afterwards nothing of it runs and nothing is left."""
-    made = Ground(folder=tempfile.mkdtemp(prefix="ralphd-bench-"))
-    try:
-        os.mkdir(made.repository)
-        write(made.agent, agent, mode=0o755)
-        environ = json.dumps({**WHO, "BENCH": made.folder, "HOME": made.folder})
-        pairs = ", ".join(f"{name} = {json.dumps(value)}" for name, value in json.loads(environ).items())
-        toml = f'[agent]\ncli = "command"\nprogram = "{made.agent}"\nenv = {{ {pairs} }}\n{settings}'
-        for name, text in {"PROMPT.md": "Do the next thing.\n", "ralphd.toml": toml, **(files or {})}.items():
-            write(os.path.join(made.repository, name), text)
-        made.git("init", "-q", "-b", "main")
-        made.git("add", "--all")
-        made.git("commit", "-q", "-m", "Begin")
-        yield made
-    finally:
-        made.stop_bare()
-        made.stop("--now")
-        shutil.rmtree(made.folder)
+def _night(seed: int, loops: int, seconds: float, faulty: float, among: Iterable[str]) -> Night:
+    drawn = [draws(seed, loop, faulty=faulty, among=among) for loop in range(loops)]
+    return Night.drawn(drawn, seconds, Limits())
 
 
-def write(path: str, text: str, mode: int = 0o644) -> None:
-    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(text)
+def _tell(name: str, made: Outcome) -> Outcome:
+    more = "".join(
+        f"; {what}: {' '.join(which)}" for what, which in (("stuck", made.stuck), ("wrong", made.wrong)) if which
+    )
+    print(f"  {name}: {made.points} of {made.of}, {made.share:.1f} %{more}", file=sys.stderr, flush=True)
+    return made
 
 
-def run(command: list[str], env: dict[str, str] | None = None, cwd: str | None = None) -> str:
-    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchFailed(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr[-500:]}")
-    return done.stdout
+def _row(what: str, made: list[Outcome], goal: float | None = None) -> Row:
+    return Row(
+        what=what, unit="points", ours=median(one.points for one in made), bare=median(one.of for one in made),
+        judged=tuple(one.share for one in made), judged_as="%", goal=goal, at_least=True,
+    )  # fmt: skip
 
 
-def until(ask: Callable[[], bool], what: str, every_s: float = 0.02) -> None:
-    """Wait until ``ask`` says yes. Raises BenchFailed after two minutes."""
-    end = time.monotonic() + PATIENCE_S
-    while not ask():
-        if time.monotonic() > end:
-            raise BenchFailed(f"not within {PATIENCE_S:.0f} s: {what}")
-        time.sleep(every_s)
+def _loops(what: str, made: list[Outcome], goal: float | None = 0.0) -> Row:
+    return _count(what, [len(one.stuck) for one in made], goal)
 
 
-def cpu_s(pid: int, *, children: bool = False) -> float:
-    """Return the CPU seconds of a process, its ended children included on demand; 0 for one that is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(int(ticks) for ticks in fields[11 : 15 if children else 13]) / TICKS
+def _wrong(made: list[Outcome]) -> Row:
+    return _count("  ralphd: reported scores that differ from the truth", [len(one.wrong) for one in made], 0.0)
 
 
-def private_bytes(pid: int) -> int:
-    """Return the memory that would come back if this process ended."""
-    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
-        return sum(int(line.split()[1]) << 10 for line in file if line.startswith(("Private_Clean", "Private_Dirty")))
+def _count(what: str, counts: list[int], goal: float | None) -> Row:
+    return Row(what=what, unit="loops", ours=sum(counts), bare=0.0, judged=tuple(map(float, counts)), goal=goal)
 
 
-def machine() -> str:
-    return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
+def losses(nights: list[Night], made: list[Outcome]) -> list[str]:
+    """Say, fault by fault, how many seconds more than its due each cost until a healthy session began again."""
+    times: Counter[str] = Counter()
+    excess: defaultdict[str, float] = defaultdict(float)
+    for night, outcome in zip(nights, made, strict=True):
+        for name, loop in zip(night.names(), night.draws, strict=True):
+            _blame(loop, outcome, name, night.limits, lambda fault, more: _note(times, excess, fault, more))
+    total = sum(night.seconds * len(night.draws) for night in nights)
+    ordered = sorted(excess, key=lambda fault: -excess[fault])
+    return [
+        f"  lost to {fault or 'healthy sessions':<18} {excess[fault]:7.2f} s, {100 * excess[fault] / total:5.2f} %,"
+        f" {times[fault]:4d} times {excess[fault] / times[fault]:6.3f} s"
+        for fault in ordered
+    ]
 
 
-def busy() -> bool:
-    """Say whether, over the last minute, more wanted to run than there are cores."""
-    return os.getloadavg()[0] > (os.cpu_count() or 1)
+def _note(times: Counter[str], excess: defaultdict[str, float], fault: str, more: float) -> None:
+    times[fault] += 1
+    excess[fault] += more
+
+
+def _blame(
+    loop: tuple[Draw, ...], outcome: Outcome, name: str, limits: Limits, note: Callable[[str, float], None]
+) -> None:
+    """Charge sessions that could do nothing, for the fault of an earlier one, to that one."""
+    told = [began for began in outcome.sessions[name] if began.at < outcome.deadline]
+    cause, since, due = "", 0.0, 0.0
+    for began in told:
+        if began.fault in {"misled", "port-taken"}:
+            continue
+        if since:
+            note(cause, began.at - since - due)
+        cause, since, due = began.fault, began.at, cost_s(loop[began.number - 1], limits)
+    if since and outcome.deadline > since + due:  # nothing came after it
+        note(cause, outcome.deadline - since - due)

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.night import PYTHON, Ground, cpu_s, ground, run, until
+from benchmarks.ground import PYTHON, Ground, cpu_s, ground, run, until
 from benchmarks.table import Row
 
 GOAL = 95.0  # per cent

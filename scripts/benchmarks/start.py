@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.night import BARE, RALPHD, BenchFailed, Ground, cpu_s, ground, until
+from benchmarks.ground import BARE, RALPHD, BenchFailed, Ground, cpu_s, ground, until
 from benchmarks.table import Row
 
 GOALS_S = {4: None, 16: 1.5}

@@ -80,8 +80,8 @@ def figure(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def render(name: str, rows: list[Row]) -> str:
-    lines = [(name, *HEAD[1:]), *(row.cells() for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+def render(name: str, rows: list[Row], head: tuple[str, ...] = HEAD) -> str:
+    lines = [(name, *head[1:]), *(row.cells() for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     text = "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"

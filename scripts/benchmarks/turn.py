@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
-from benchmarks.night import Ground, cpu_s, ground, until
+from benchmarks.ground import Ground, cpu_s, ground, until
 from benchmarks.table import Row, quantile
 
 GOAL_MEDIAN_MS, GOAL_P99_MS = 5.0, 30.0

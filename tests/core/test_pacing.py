@@ -14,10 +14,10 @@ def seen(*, seconds=1.0, worked=False, chance=0.0, now=1000.0):
     return Circumstances(seconds=seconds, worked=worked, now=now, chance=chance)
 
 
-def run(kinds, **more):
+def run(kinds, limits=LIMITS, **more):
     streak, paces = Streak(), []
     for kind in kinds:
-        streak, pace = pacing.after(streak, Outcome(kind=kind), seen(**more), LIMITS)
+        streak, pace = pacing.after(streak, Outcome(kind=kind), seen(**more), limits)
         paces.append(pace)
     return paces
 
@@ -68,6 +68,13 @@ def test_quick_crashes_wait_longer_and_longer_and_the_fifth_is_a_crash_loop():
     assert [pace.outcome.kind for pace in paces[3:5]] == [Kind.EXITED, Kind.CRASH_LOOP]
     assert paces[4].outcome.detail["was"] == "agent.exited"
     assert {pace.then for pace in paces} == {Then.SESSION}
+
+
+@pytest.mark.parametrize("kind", [Kind.EXITED, Kind.NOOP])
+def test_the_pauses_grow_from_the_least_backoff_that_is_set(kind):
+    quick = Limits(backoff_min_s=0.1)
+    assert [pace.wait_s for pace in run([kind] * 5, quick, seconds=0.0)] == [0, 0.1, 0.2, 0.4, 0.8]
+    assert run([kind] * 30, quick, seconds=0.0)[-1].wait_s >= pacing.NOOP_WAIT_MAX_S
 
 
 @pytest.mark.parametrize("circumstances", [{"worked": True}, {"seconds": 600.0}])

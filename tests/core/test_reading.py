@@ -81,3 +81,10 @@ def test_a_question_is_open_until_work_goes_on():
 def test_an_empty_beginning_forgets_nothing():
     reading = fold(Began(session="s", model="m"), Began())
     assert (reading.session, reading.model, reading.begun) == ("s", "m", 2)
+
+
+def test_an_endless_failure_is_not_overtaken_by_what_it_goes_on_with():
+    endless = Failed(error="truncated", endless=True)
+    for later in (Said(text="half an ans"), Resulted(ok=True), Failed(error="overloaded")):
+        assert fold(endless, later).failed is endless
+    assert fold(Failed(error="overloaded"), Said(text="well")).failed is None

@@ -95,6 +95,61 @@ def test_a_loop_that_gains_has_no_trouble():
     assert night.causes() == []
 
 
+@pytest.mark.parametrize("left", [7.0, 2.0])
+def test_who_loses_more_than_one_gain_at_once_begins_again_at_once(left):
+    night = Trial()
+    night.session(score=8.0)
+    night.session(score=9.0)
+    best = night.heads["a"]
+    night.session(score=left)
+    assert night.go_on() == [RestartLoop(loop="a", reset_to=best)]
+
+
+def test_a_candidate_that_cant_be_scored_is_broken_unless_the_verifier_is():
+    night = Trial(("a", "b"))
+    for name in ("a", "b"):
+        night.session(name, score=8.0)
+        night.session(name, score=9.0)
+    best = night.heads["a"]
+    for name in ("a", "b"):
+        night.session(name, of=commit(700 + ord(name)))
+        number = night.sessions[name]
+        entry = night.verdict(None, name, number, of=night.heads[name], kind=Kind.VERIFY_FAILED)
+        assert isinstance(entry.body, events.VerdictGiven)
+        verdict = replace(entry.body.verdict, output="/verdicts/1.txt")
+        night.entries[-1] = replace(entry, body=replace(entry.body, verdict=verdict))
+        if name == "a":
+            alone = fold(night.entries)
+            assert [t.cause for t in troubles(alone, alone.loops["a"])][:1] == [Cause.BROKEN]
+    assert night.causes("a") == night.causes("b") == []
+    night.session("b", score=9.5)
+    assert night.go_on() == [RestartLoop(loop="a", reset_to=best)]
+
+
+def test_a_loop_that_stays_behind_while_the_others_gain_begins_again():
+    """Something misleads it, in a way that no score shows."""
+    night = Trial(("a", "b", "c", "d"))
+    for n in range(5):
+        for name in ("b", "c", "d"):
+            night.session(name, score=8.0 + n)
+        if n % 2:
+            night.session("a", score=7.0)
+        else:
+            night.session("a", kind=Kind.EXITED)
+    assert night.causes()[0] is Cause.LAGGING
+    assert night.go_on() == [RestartLoop(loop="a", reset_to=commit(1))]
+
+
+def test_who_leads_and_stands_still_does_not_lag():
+    night = Trial(("a", "b", "c", "d"))
+    night.session("a", score=99.0)
+    for n in range(8):
+        for name in ("b", "c", "d"):
+            night.session(name, score=8.0 + n)
+        night.session("a", score=99.0)
+    assert night.causes() == [Cause.FRUITLESS]
+
+
 def test_two_sessions_that_leave_something_worse_than_the_start_begin_again_from_the_best():
     night = Trial()
     night.session(score=9.0)
@@ -310,3 +365,17 @@ def test_changed_protected_files_are_put_back_once_a_commit():
     done = night.go_on()
     assert actions.Restore(loop="a", paths=("tests/a.py",), commit=night.heads["a"]) in done
     assert [a for a in night.go_on() if isinstance(a, actions.Restore)] == []
+
+
+def test_a_session_that_goes_round_in_circles_is_told_while_it_runs():
+    night = Trial()
+    night.session(score=9.0)
+    night.began("a", 2, head=night.heads["a"])
+    night.say(records.Repeating(times=20, errors=True, file="log", start=10, end=20), "a", 2)
+    (tell,) = night.go_on()
+    assert (tell.template, tell.now) == ("repair-stuck", True)
+    assert "the session that runs" in tell.slots["reason"]
+    assert night.go_on() == []
+    night.sessions["a"] = 2
+    night.ended("a", 2, Kind.REPEATING, before=night.heads["a"])
+    assert night.go_on() == []

@@ -45,3 +45,17 @@ def test_a_child_that_only_writes_files_is_life(start):
     ended = loop.wait_for("TrajectoryEnded")[0]
     assert ended["outcome"]["kind"] == "done.next"
     assert ended["seconds"] >= 3
+
+
+@pytest.mark.slow
+def test_files_that_others_change_for_the_agent_are_life_and_old_ones_are_not(start, tmp_path):
+    """A container or a server works for an agent that waits: nothing of that is in its process tree."""
+    loop = start("#!/bin/sh\necho old >old.txt\nexec sleep 600\n", quiet_s=4.0)
+    loop.wait_for("AgentStarted")
+    began = time.monotonic()
+    while time.monotonic() < began + 10:
+        (loop.worktree / "built.o").write_text(f"{time.monotonic()}")
+        time.sleep(0.1)
+    assert not loop.outcomes()
+    loop.wait_for("TrajectoryEnded")
+    assert loop.outcomes()[:1] == ["agent.hung"]

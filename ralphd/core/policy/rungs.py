@@ -10,6 +10,7 @@ from ralphd.core import actions, events
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
 from ralphd.core.history import Past
+from ralphd.core.policy.judging import passed_over
 from ralphd.core.policy.present import Present
 from ralphd.core.policy.running import wanted
 from ralphd.core.policy.troubles import TABLE, Cause, Trouble, troubles
@@ -46,6 +47,7 @@ LADDERS: dict[Cause, Ladder] = {
     Cause.REPEATING: Ladder(first=Rung.REPAIR, last=Rung.PAUSE),
     Cause.SAME_ERROR: Ladder(first=Rung.REPAIR, last=Rung.PAUSE),
     Cause.IDLE: Ladder(first=Rung.REPAIR, last=Rung.RESTART, notes=1),
+    Cause.LAGGING: Ladder(first=Rung.RESTART, last=Rung.RESTART),
     Cause.FRUITLESS: Ladder(first=Rung.REPAIR, last=Rung.REPAIR),
 }
 # Of these nobody can say from figures alone what would help: a model is asked, where there is one.
@@ -58,6 +60,7 @@ GENERAL_TEMPLATE = "repair-stuck"
 TROUBLE = "trouble"  # why a loop is parked
 SAME_AGAIN = 3  # so often the same is done about the same trouble, before a rung higher
 RESTARTS_AN_HOUR = 3  # of one loop: each costs it what it had in mind
+RESTARTS_AN_HOUR_AT_MOST = 12  # those that led to a gain included
 HOUR_S = 3600.0
 PROBE_AFTER_S = 900.0  # a paused loop tries again; twice as long each time
 PROBE_AFTER_MOST_S = 3600.0
@@ -90,6 +93,8 @@ def cure(state: NightState, present: Present) -> Iterator[Decision]:
         if trouble is None or (loop.loop.id in present.consulted and trouble.cause in CONSULTED):
             continue
         offer = remedy(state, loop, trouble, present.now)
+        if offer is not None and isinstance(offer.action, actions.RestartLoop) and passed_over(state, loop) is not None:
+            continue  # where it begins again depends on that verdict
         if offer is not None and offer.action is not None:
             yield Decision(action=offer.action, why=offer.why, cause=offer.cause)
 
@@ -238,7 +243,8 @@ def _hint(state: NightState, loop: LoopState, trouble: Trouble) -> Offer:
         "verify_command": task.verifier.command or "none: nothing judges these commits",
     }
     template = TEMPLATES.get(trouble.cause, GENERAL_TEMPLATE)
-    action = actions.Tell(loop=loop.loop.id, template=template, slots=slots)
+    circling = trouble.cause is Cause.REPEATING and trouble.rows == (loop.past.circling,)
+    action = actions.Tell(loop=loop.loop.id, template=template, slots=slots, now=circling)
     return _offer(Rung.REPAIR, action, trouble, name="note")
 
 
@@ -249,9 +255,11 @@ def _offer(rung: Rung, action: Action | None, trouble: Trouble, *, name: str, mo
 
 
 def _restarted_enough(state: NightState, loop: LoopState, now: float) -> bool:
-    """Tell whether a restart has to wait: too many of late, whoever asked for them."""
-    recent = loop.past.recent(actions.RestartLoop.__name__, state.second(now) - HOUR_S)
-    return sum(r.by != "operator" for r in recent) >= RESTARTS_AN_HOUR
+    """Tell whether a restart has to wait: too many of late that led to no gain, or too many at all."""
+    recent = list(loop.past.recent(actions.RestartLoop.__name__, state.second(now) - HOUR_S))
+    gained = loop.past.gains[-1].entry if loop.past.gains else 0
+    in_vain = sum(restart.entry > gained for restart in recent)
+    return in_vain >= RESTARTS_AN_HOUR or len(recent) >= RESTARTS_AN_HOUR_AT_MOST
 
 
 def _rows(loop: LoopState) -> tuple[int, ...]:

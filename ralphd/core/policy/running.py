@@ -42,8 +42,8 @@ def stop_all(state: NightState, _present: Present) -> Iterator[Decision]:
 
 
 def finish_tasks(state: NightState, _present: Present) -> Iterator[Decision]:
-    for loop in wanted(state):
-        if state.tasks[loop.loop.task].done:
+    for loop in state.loops.values():
+        if state.tasks[loop.loop.task].done and (loop.want is Want.RUNNING or loop.aside):
             yield Decision(action=actions.StopLoop(loop=loop.loop.id, now=True), why="its task has reached its goal")
 
 
@@ -89,9 +89,7 @@ def keep_running(state: NightState, present: Present) -> Iterator[Decision]:
 
 def _held_up(loop: LoopState, present: Present) -> bool:
     """Tell whether the loop is just being paused or stopped: the newest order wins, and a spawn brings one along."""
-    name = loop.loop.id
-    orders = (actions.Pause(loop=name), actions.StopLoop(loop=name))
-    return any(actions.key(order) in present.in_flight for order in orders)
+    return any(f"{order} {loop.loop.id}" in present.in_flight for order in ("Pause", "Park", "StopLoop"))
 
 
 def _spawn_wait_s(spawns: int) -> float:

@@ -17,13 +17,14 @@ class Cause(StrEnum):
 
     CRASHING = "crashing"  # sessions end before they began to work
     TAMPERING = "tampering"  # protected files are changed, session after session
-    BROKEN = "broken"  # what sessions leave is worse than what the night began with
+    BROKEN = "broken"  # all that was gained is lost, or more
     MISLED = "misled"  # claims of done, each refuted, and nothing more
     FALLING = "falling"  # sessions build on something worse than the loop's best
     UNDOING = "undoing"  # sessions undo one another
     REPEATING = "repeating"  # the same call, the same result, over and over
     SAME_ERROR = "same error"  # every session ends with it
     IDLE = "idle"  # sessions that change nothing
+    LAGGING = "lagging"  # no gain from behind, while most others on the same task gain
     FRUITLESS = "fruitless"  # work, and no verified gain
 
 
@@ -53,7 +54,7 @@ TABLE: dict[Cause, Row] = {
         kind=Kind.PROGRESS_NONE,
         contamination=Contamination.WORKTREE,
         after=2,
-        words="left something worse than what the night began with",
+        words="left nothing of what the loop had gained, or something worse than the start",
     ),
     Cause.MISLED: Row(
         kind=Kind.FALSE_DONE,
@@ -85,6 +86,12 @@ TABLE: dict[Cause, Row] = {
     Cause.IDLE: Row(
         kind=Kind.PROGRESS_NONE, contamination=Contamination.CONTEXT, after=3, words="changed nothing at all"
     ),
+    Cause.LAGGING: Row(
+        kind=Kind.PROGRESS_NONE,
+        contamination=Contamination.WORKTREE,
+        after=5,
+        words="brought no gain from behind, while most other loops of the task gained",
+    ),
     Cause.FRUITLESS: Row(
         kind=Kind.PROGRESS_NONE,
         contamination=Contamination.CONTEXT,
@@ -111,6 +118,8 @@ class Trouble:
 
     @property
     def why(self) -> str:
+        if self.cause is Cause.REPEATING and len(self.rows) < TABLE[self.cause].after:
+            return f"the session that runs {TABLE[self.cause].words}"
         return f"the last {len(self.rows)} sessions {TABLE[self.cause].words}"
 
     def outcome(self) -> Outcome:
@@ -124,6 +133,7 @@ class Trouble:
 class View:
     """What a detector looks at: the sessions that count, each with the verdict on what it left, if there is one."""
 
+    state: NightState
     task: TaskState
     loop: LoopState
     sessions: tuple[Session, ...]
@@ -133,10 +143,11 @@ class View:
 def troubles(state: NightState, loop: LoopState) -> tuple[Trouble, ...]:
     """Return what is wrong with a loop, the surest first. A loop that gains has no trouble."""
     sessions = loop.past.open()
-    if len(sessions) < LEAST:
+    if not sessions and loop.past.circling <= loop.past.since:
         return ()
     task = state.tasks[loop.loop.task]
-    view = View(task=task, loop=loop, sessions=sessions, verdicts=tuple(verdict_on(task, s.after) for s in sessions))
+    verdicts = tuple(verdict_on(task, session.after) for session in sessions)
+    view = View(state=state, task=task, loop=loop, sessions=sessions, verdicts=verdicts)
     return tuple(trouble for detect in DETECTORS if (trouble := detect(view)) is not None)
 
 
@@ -155,7 +166,14 @@ def _tampering(view: View) -> Trouble | None:
 
 
 def _broken(view: View) -> Trouble | None:
-    return _in_a_row(view, Cause.BROKEN, lambda _, verdict: worse(view.task, verdict, _start(view.task)), judged=True)
+    """Tell that all is lost. When that is more than one gain, once is enough: nobody means to do that."""
+    start, gains = _start(view.task), len(view.loop.past.gains)
+
+    def lost(_: Session, verdict: Verdict | None) -> bool:
+        return worse(view.task, verdict, start) or (gains > 0 and no_better(view.task, verdict, start))
+
+    after = 1 if gains >= GAINS_NOBODY_DROPS else TABLE[Cause.BROKEN].after
+    return _in_a_row(view, Cause.BROKEN, lost, judged=True, after=after)
 
 
 def _misled(view: View) -> Trouble | None:
@@ -184,17 +202,39 @@ def _undoing(view: View) -> Trouble | None:
 
 
 def _repeating(view: View) -> Trouble | None:
+    past = view.loop.past
+    if past.circling > past.since:
+        return Trouble(cause=Cause.REPEATING, rows=(past.circling,))
     last = view.sessions[-1].repeated
     return _in_a_row(view, Cause.REPEATING, lambda session, _: bool(last) and session.repeated == last)
 
 
 def _same_error(view: View) -> Trouble | None:
-    last = view.sessions[-1].error
+    last = view.sessions[-1].error if view.sessions else ""
     return _in_a_row(view, Cause.SAME_ERROR, lambda session, _: bool(last) and session.error == last)
 
 
 def _idle(view: View) -> Trouble | None:
     return _in_a_row(view, Cause.IDLE, lambda session, _: session.kind is Kind.NOOP)
+
+
+def _lagging(view: View) -> Trouble | None:
+    """Tell a loop that is behind and stays there: the question can be worked on, as the others show."""
+    others = [loop for loop in view.state.loops.values() if loop.loop.task == view.loop.loop.task]
+    others = [loop for loop in others if loop is not view.loop]
+    sessions = view.sessions[-TABLE[Cause.LAGGING].after :]
+    if not sessions:
+        return None
+    moving = [loop for loop in others if loop.past.gains and loop.past.gains[-1].entry > sessions[0].entry]
+    ahead = [loop for loop in others if _is_ahead(view, loop)]
+    enough = len(others) >= LEAST_OTHERS and min(len(moving), len(ahead)) >= MOST_OTHERS * len(others)
+    return _in_a_row(view, Cause.LAGGING, lambda _session, _verdict: True) if enough else None
+
+
+def _is_ahead(view: View, other: LoopState) -> bool:
+    if other.best_score is None or view.loop.best_score is None:
+        return other.best_score is not None
+    return view.task.task.verifier.better(other.best_score, view.loop.best_score)
 
 
 def _fruitless(view: View) -> Trouble | None:
@@ -214,15 +254,17 @@ DETECTORS: tuple[Callable[[View], Trouble | None], ...] = (
     _repeating,
     _same_error,
     _idle,
+    _lagging,
     _fruitless,
 )
-LEAST = min(row.after for row in TABLE.values())
+GAINS_NOBODY_DROPS = 2
+LEAST_OTHERS, MOST_OTHERS = 3, 0.75  # fewer may be lucky
 
 Holds = Callable[[Session, Verdict | None], bool]
 
 
-def _in_a_row(view: View, cause: Cause, holds: Holds, *, judged: bool = False) -> Trouble | None:
-    """Return a trouble when so many of the newest sessions show it.
+def _in_a_row(view: View, cause: Cause, holds: Holds, *, judged: bool = False, after: int = 0) -> Trouble | None:
+    """Return a trouble when so many (``after``, else the table's) of the newest sessions show it.
 
     ``judged``: those whose work has no verdict are passed over, for a slow verifier is nobody's fault.
     """
@@ -233,7 +275,7 @@ def _in_a_row(view: View, cause: Cause, holds: Holds, *, judged: bool = False) -
         if not holds(session, verdict):
             break
         found.append(session.entry)
-    enough = TABLE[cause].after
+    enough = after or TABLE[cause].after
     return Trouble(cause=cause, rows=tuple(reversed(found))) if len(found) >= enough else None
 
 
@@ -242,12 +284,19 @@ def worse(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:
     if verdict is None or than is None or verdict.unverified:
         return False
     if verdict.kind in UNSCORED:  # when it happens to several loops, it is the verifier that doesn't work
-        return bool(verdict.output) and len(task.unscored) < 2
+        return bool(verdict.output) and len(task.unscored) < UNSCORED_LOOPS
     if verdict.kind is not None:
         return False  # tampering has a cure of its own, and a flaky verdict says nothing
     return verdict.score is None or task.task.verifier.better(than, verdict.score)
 
 
+def no_better(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:
+    if verdict is None or verdict.kind is not None or verdict.score is None or than is None:
+        return False
+    return not task.task.verifier.better(verdict.score, than)
+
+
+UNSCORED_LOOPS = 2
 UNSCORED = frozenset({Kind.VERIFY_FAILED, Kind.VERIFY_TIMEOUT, Kind.VERIFY_MEMORY})
 
 
