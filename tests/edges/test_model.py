@@ -180,7 +180,7 @@ def test_closing_it_ends_no_other_call():
 
 
 def test_the_time_for_an_answer_is_under_the_patience():
-    from ralphd.daemon.consult import PATIENCE_S
+    from ralphd.daemon.weigh import PATIENCE_S
     from ralphd.edges.model import ANSWER_S, CONNECT_S
 
     assert ANSWER_S + CONNECT_S <= PATIENCE_S
