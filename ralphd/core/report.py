@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter
 
-from ralphd.core import codec, report_unknown
+from ralphd.core import codec, report_advice, report_unknown
 from ralphd.core.model import Verdict, Verifier
 from ralphd.core.outcomes import HEALTHY, Kind
 from ralphd.core.progress import UNKNOWN, Rate, gain_rate
@@ -62,6 +62,7 @@ def report(
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
         own_retries=OwnRetries(counts=_counts(facts.own_retries), waited_s=round(facts.own_waits_s, 1)),
         unknown=report_unknown.unknown(facts, unreadable()),
+        advice=report_advice.advice(facts),
         taken=taken,
     )
 

@@ -77,6 +77,16 @@ class ActionFact:
     detail: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AdviceFact:
+    """A consultation of the supervisor's model. ``key``: the trajectory that the loop was in."""
+
+    at: float
+    loop: str
+    key: Key
+    body: events.Consulted
+
+
 @dataclass(kw_only=True)
 class Facts:
     """Everything the report is made of. Times are epoch seconds."""
@@ -100,6 +110,9 @@ class Facts:
     traces: dict[str, list[TraceFact]] = field(default_factory=dict)
     own_retries: Counter[str] = field(default_factory=Counter)  # of CLIs by themselves, by what they met
     own_waits_s: float = 0.0
+    supervisor: str = ""  # the model that may be asked
+    advice: list[AdviceFact] = field(default_factory=list)
+    unreached: list[float] = field(default_factory=list)  # when its endpoint was found down
     losses: list[Loss] = field(default_factory=list)  # what a damaged journal could not give back
 
     def of(self, loop: str) -> LoopFacts:
@@ -184,6 +197,7 @@ def _night_started(facts: Facts, entry: events.Entry) -> None:
         facts.started_at = entry.at
     facts.width, facts.ends_at, facts.version = body.width, body.ends_at, body.version
     facts.ended_at = facts.why_ended = None  # a night that is taken up again has not ended
+    facts.supervisor = str(body.config.get("supervisor") or "")
 
 
 def _night_ended(facts: Facts, entry: events.Entry) -> None:
@@ -242,8 +256,15 @@ def _newest(before: records.Usage | None, now: records.Usage) -> records.Usage:
     return before if before is not None and now == records.Usage() else now
 
 
+def _consulted(facts: Facts, entry: events.Entry) -> None:
+    assert isinstance(entry.body, events.Consulted)
+    facts.advice.append(AdviceFact(at=entry.at, loop=entry.loop, key=_key(entry), body=entry.body))
+
+
 def _noted(facts: Facts, entry: events.Entry) -> None:
     assert isinstance(entry.body, events.OutcomeNoted)
+    if entry.body.outcome.kind is Kind.SUPERVISOR_UNAVAILABLE:
+        facts.unreached.append(entry.at)
     loss = loss_in(entry.body.outcome)
     if loss is not None:
         facts.losses.append(loss)
@@ -316,6 +337,7 @@ _STEPS: dict[type, Callable[[Facts, events.Entry], None]] = {
     events.VerdictGiven: _judged,
     events.ClaimSettled: _settled_claim,
     events.OutcomeNoted: _noted,
+    events.Consulted: _consulted,
     events.ActionIntended: _intended,
     events.ActionSettled: _settled,
     records.TrajectoryStarted: _began,

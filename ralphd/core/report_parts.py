@@ -149,6 +149,37 @@ class OwnRetries:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Share:
+    """Loops taken together: their sessions that ended, and the submissions among those."""
+
+    loops: int
+    sessions: int
+    submissions: int
+    submissions_per_session: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvicePart:
+    """What the supervisor's model did. ``refused``: answers that weren't taken, by outcome.
+
+    ``unreached``: how often its endpoint was found down. ``before`` and ``after``: the loops whose advice was taken, up
+    to the first time and from then on; ``others``: the rest.
+    """
+
+    model: str
+    asked: int
+    taken: int
+    choices: dict[str, int]
+    refused: dict[str, int]
+    unreached: int
+    tokens_in: int | None
+    tokens_out: int | None
+    before: Share
+    after: Share
+    others: Share
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """A night, told. Field names are the JSON's."""
 
@@ -163,3 +194,4 @@ class Report:
     unknown: tuple[Unknown, ...]
     taken: tuple[Taken, ...] = ()
     own_retries: OwnRetries = field(default_factory=lambda: OwnRetries(counts={}, waited_s=0.0))
+    advice: AdvicePart | None = None
