@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ralphd.core.exchange import Assignment
-    from ralphd.core.signals import Signal
+    from ralphd.core.signals import Retrying, Signal
 
     class Reader(Protocol):
         """Turns the lines of one process's stdout into signals. One reader a process."""
 
         def read(self, line: bytes, start: int, end: int) -> tuple[Signal, ...]:
             """Never raises, whatever ``line`` holds; ``start`` and ``end`` are its byte range in the log."""
+
+    class Overhearing(Reader, Protocol):
+        """A reader whose CLI tells of its own waits on stderr. Of that nothing else counts: it is anybody's words."""
+
+        def read_error(self, line: bytes) -> tuple[Retrying, ...]:
+            """Never raises. The lines of stderr come when they are complete."""
 
     class Adapter(Protocol):
         """A module of this package: HOW to speak to one CLI. Pure: it starts nothing and opens nothing."""
@@ -79,3 +85,4 @@ class Tells:
     partial: bool  # it tells each request and each piece of an answer, so silence can be measured
     resume: bool  # a session can be taken up again with its context
     input: Callable[[str], bytes] | None = None  # how a text is told on stdin while it runs; None: it takes none then
+    bare_calls: bool = False  # what leads a session of its own below it is a tool call, with a guard or without

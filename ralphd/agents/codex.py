@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ralphd.agents.base import Reader, Turn
     from ralphd.core.exchange import Assignment
 
-TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True)
+TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True, bare_calls=True)
 guarded_lines = ""
 
 COMPACT_AT = 0.70  # of the context window; the CLI itself waits for 90 %

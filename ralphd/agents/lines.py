@@ -32,6 +32,10 @@ class Lines:
         self._keep(chunk[begin:] if begin else chunk)
         return lines
 
+    def begun(self, limit_bytes: int) -> bytes:
+        """Return the beginning of the line that is being collected."""
+        return bytes(self._held[:limit_bytes])
+
     def close(self) -> list[tuple[int, int, bytes]]:
         """Return what stands after the last newline."""
         return self._take(newline=0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Event = dict[str, object]
 
-TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True)
+TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True, bare_calls=True)
 guarded_lines = ""
 
 FOLDER = "mini"  # below Turn.home

@@ -165,7 +165,9 @@ class Stream:
         overflow = name == "ContextOverflowError"
         self._overflows += overflow
         self._stopped = False
-        headers, told = record(data.get("responseHeaders")), _body(data.get("responseBody"))
+        headers, message = record(data.get("responseHeaders")), text(data.get("message"))
+        # An error within a stream, which had the status 200, is quoted as the message.
+        told = _body(data.get("responseBody")) or _body(message)
         words = (NAMES.get(name), told.get("code"), told.get("type"), None if name in NAMES else name)
         return (
             Failed(
@@ -173,7 +175,7 @@ class Stream:
                 end=span[1],
                 status=status(data.get("statusCode")),
                 error=" ".join(dict.fromkeys(word[:200] for word in words if isinstance(word, str) and word)),
-                message=text(data.get("message"))[:TEXT_CHARS],
+                message=message[:TEXT_CHARS],
                 retry_after_s=_wait_s(headers),
                 endless=overflow and self._overflows >= IN_VAIN,
             ),
@@ -254,8 +256,8 @@ def _used(tokens: Event, cost: object, span: Span) -> tuple[Used, ...]:
 
 def _body(value: object) -> Event:
     """Return the error object of an API's answer, which is quoted as text."""
-    found, _ = objects(text(value)[:TEXT_CHARS].encode())
-    return record(found[0].get("error")) if found else {}
+    found, _ = objects(text(value)[:TEXT_CHARS].encode("utf-8", "replace"))
+    return record(found[0].get("error")) or found[0] if found else {}
 
 
 def _wait_s(headers: Event) -> float | None:

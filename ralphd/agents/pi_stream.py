@@ -136,7 +136,7 @@ class Stream:
         self._trouble = message
         code = _STATUS.match(message)
         cut = message.find("{")
-        found, _ = objects(message[cut:][:TEXT_CHARS].encode()) if cut >= 0 else ([], "")
+        found, _ = objects(message[cut:][:TEXT_CHARS].encode("utf-8", "replace")) if cut >= 0 else ([], "")
         told = record(found[0].get("error")) or found[0] if found else {}
         names = [name for key in ("code", "type") if (name := text(told.get(key))[:200]) and name != "error"]
         if message == BROKE_OFF:

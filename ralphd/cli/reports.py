@@ -15,6 +15,7 @@ from ralphd.core.report_parts import Report
 from ralphd.core.status import iso
 from ralphd.edges import takenfile
 from ralphd.edges.journal import JournalReader
+from ralphd.edges.prices import price
 from ralphd.views import markdown
 
 
@@ -30,7 +31,7 @@ def make_report(place: Place, night: str = "", config: Config | None = None) -> 
             raise NothingRunning("no night has been yet; `ralphd start` begins one, `ralphd demo` shows one")
         name = night or known[-1]
         taken = takenfile.read(place.night(name))
-        return report(reader.entries(name), time.time(), lambda: reader.unreadable, taken)
+        return report(reader.entries(name), time.time(), lambda: reader.unreadable, taken, price)
     finally:
         reader.close()
 

@@ -30,6 +30,7 @@ CODES_OF_HTTP = ("gemini",)  # CLIs that exit with the HTTP status of the failur
 HTTP_BASE = 256
 ENDS_WITH_RESULT = ("claude", "codex", "gemini", "mini", "opencode", "pi", "qwen")  # CLIs that tell a result last
 OWN_WORDS_APART = ("gemini", "qwen")  # CLIs whose adapter separates what they say of a failure from what the model says
+DIALOG_LINES = 8  # a question, its choices, and how to choose
 ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs
 NO_SESSION = "No conversation found with session ID"  # it can't be taken up again: begin a fresh one
 NEVER_STARTED = re.compile(
@@ -93,6 +94,29 @@ def waiting_for_input(facts: Facts) -> Outcome | None:
         return None
     question = facts.reading.asked[:MESSAGE_CHARS]
     return _ended(facts, Kind.WAITING_FOR_INPUT, f"asked: {question}", question=question)
+
+
+def came_to_rest_asking(facts: Facts) -> Outcome | None:
+    """Recognize a dialog where an idle program fell silent: it isn't hung, it waits for a person."""
+    return _dialog(facts) if facts.ended_by is EndedBy.QUIET and not facts.reading.running else None
+
+
+def gave_up_asking(facts: Facts) -> Outcome | None:
+    """Recognize a dialog that nobody could answer: the program did nothing else, and left with an error."""
+    code = facts.exit_code
+    return _dialog(facts) if code and code < FIRST_OWN_CODE and _idle(facts) else None
+
+
+def _dialog(facts: Facts) -> Outcome | None:
+    if facts.reading.settled:
+        return None
+    from ralphd.core.dialogs import question_in  # noqa: PLC0415  # most sessions ask nobody
+
+    for line, evidence in _last_words(facts, DIALOG_LINES)[::-1]:
+        if question := question_in((line,)):
+            detail: dict[str, object] = {"question": question, "message": f"it asks: {question}"}
+            return Outcome(kind=Kind.WAITING_FOR_INPUT, detail=detail, evidence=(*_exit(facts), evidence))
+    return None
 
 
 def hung(facts: Facts) -> Outcome | None:
@@ -240,6 +264,7 @@ RULES: tuple[Rule, ...] = (
     ended_after_failure,
     hung_after_result,
     waiting_for_input,
+    came_to_rest_asking,
     hung,
     repeating,
     stalled,
@@ -249,6 +274,7 @@ RULES: tuple[Rule, ...] = (
     config_error,
     failure,
     last_words,
+    gave_up_asking,
     exited,
     unfinished,
     noop,
@@ -319,11 +345,11 @@ def _by_the_model(facts: Facts) -> bool:
     return bool(facts.reading.tokens_out) or facts.cli in OWN_WORDS_APART
 
 
-def _last_words(facts: Facts) -> list[tuple[str, Evidence]]:
+def _last_words(facts: Facts, count: int = ANY_LAST_WORDS) -> list[tuple[str, Evidence]]:
     """Return the last lines that are the CLI's own, newest first, with where they stand."""
-    lines = [line.strip() for line in facts.stderr_tail.splitlines() if line.strip()][-ANY_LAST_WORDS:]
+    lines = [line.strip() for line in facts.stderr_tail.splitlines() if line.strip()][-count:]
     words = [(line, Evidence(what=line[:MESSAGE_CHARS], file=facts.stderr_file)) for line in reversed(lines)]
-    printed: list[Unread | Resulted] = [*reversed(facts.reading.plain[-ANY_LAST_WORDS:])]
+    printed: list[Unread | Resulted] = [*reversed(facts.reading.plain[-count:])]
     if facts.reading.result is not None and not _by_the_model(facts):
         printed.append(facts.reading.result)
     told = [(signal.text.strip(), signal) for signal in printed]

@@ -28,6 +28,7 @@ class Patience:
     compactions: int = 0  # of earlier attempts of the same trajectory
     asked_at: float | None = None  # a request to the model is under way, and this is its newest sign of life
     excused_until: float = 0.0  # the CLI said that it waits by itself
+    turns: bool = False  # the CLI tells its calls and answers, but not its requests: then the rest is the model's turn
 
     def heard(self, now: float) -> None:
         self.last_byte = self.last_work = now
@@ -72,13 +73,23 @@ class Patience:
             return EndedBy.RESULT_GRACE if now - self.last_event >= self.limits.result_grace_s else EndedBy.ITSELF
         if self.asked_at is not None and now - max(self.asked_at, self.excused_until) >= self.limits.stream_s:
             return EndedBy.SILENT_STREAM
-        if now - max(self.last_byte, self.last_work, self.excused_until) >= self.limits.quiet_s:
-            return EndedBy.QUIET
-        return EndedBy.ITSELF
+        quiet_for_s = now - self._quiet_since()
+        if quiet_for_s >= self.limits.stream_s and self._models_turn(reading):
+            return EndedBy.SILENT_STREAM
+        return EndedBy.QUIET if quiet_for_s >= self.limits.quiet_s else EndedBy.ITSELF
+
+    def _quiet_since(self) -> float:
+        return max(self.last_byte, self.last_work, self.excused_until)
+
+    def _models_turn(self, reading: Reading) -> bool:
+        """Tell whether a CLI that tells no requests can only be waiting for an answer."""
+        return self.turns and reading.begun > 0 and not reading.running and not reading.settled
 
     def next_look_s(self, now: float, reading: Reading) -> float:
         """Return the seconds until ``over`` may have another answer, at least a millisecond."""
-        until = [max(self.last_byte, self.last_work, self.excused_until) + self.limits.quiet_s]
+        until = [self._quiet_since() + self.limits.quiet_s]
+        if self._models_turn(reading):
+            until.append(self._quiet_since() + self.limits.stream_s)
         if reading.settled:
             until.append(self.last_event + self.limits.result_grace_s)
         if self.asked_at is not None:

@@ -64,6 +64,7 @@ class Usage:
     tokens_out: int | None = None
     cache_read: int | None = None
     cost_usd: float | None = None
+    model: str = ""  # whose tokens these are, as the CLI named it or was told; empty: not known
 
 
 @dataclass(frozen=True, kw_only=True)

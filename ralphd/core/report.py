@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ralphd.core.events import Entry
+    from ralphd.core.records import Usage
     from ralphd.core.taken import Taken
+
+    Price = Callable[[Usage], float | None]
 
 __all__ = ["Report", "iso", "report", "to_json"]
 
@@ -27,18 +30,27 @@ YEAR_10000 = 253402300800.0  # epoch seconds; ISO 8601 has four digits
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
+def no_price(usage: Usage) -> float | None:  # noqa: ARG001 -- the contract of a price list
+    return None
+
+
 def report(
-    entries: Iterable[Entry], now: float, unreadable: Callable[[], int] = int, taken: tuple[Taken, ...] = ()
+    entries: Iterable[Entry],
+    now: float,
+    unreadable: Callable[[], int] = int,
+    taken: tuple[Taken, ...] = (),
+    price: Price = no_price,
 ) -> Report:
     """Fold one night's entries, in order of id, and put what people have ``taken`` beside them.
 
-    ``unreadable`` is asked after the last entry how many the reader had to leave out.
+    ``unreadable`` is asked after the last entry how many the reader had to leave out. ``price`` gives the dollars of
+    usage whose CLI tells no cost, or None.
     """
     facts = gather(entries)
     judged: dict[str, list[JudgedFact]] = {}
     for one in facts.verdicts:
         judged.setdefault(one.verdict.loop, []).append(one)
-    loops = tuple(_loop(facts, loop, judged.get(loop.id, [])) for loop in facts.loops.values())
+    loops = tuple(_loop(facts, loop, judged.get(loop.id, []), price) for loop in facts.loops.values())
     return Report(
         night=_night(facts, now),
         tasks=tuple(_task(facts, name) for name in _task_names(facts)),
@@ -184,10 +196,11 @@ def _take(night: str, best: Verdict | None) -> tuple[str, ...]:
     return (f"git merge --ff-only {best.commit}", f"git switch -c take-{night}-{best.loop} {best.commit}")
 
 
-def _loop(facts: Facts, loop: LoopFacts, judged: list[JudgedFact]) -> LoopPart:
+def _loop(facts: Facts, loop: LoopFacts, judged: list[JudgedFact], price: Price) -> LoopPart:
     task = loop.loop.task if loop.loop else ""
     best = _best((j.verdict for j in judged if j.sound), _verifier(facts, task))
     usage = list(loop.usage.values())
+    priced = [price(u) if u.cost_usd is None else None for u in usage]
     return LoopPart(
         id=loop.id,
         task=task,
@@ -204,7 +217,8 @@ def _loop(facts: Facts, loop: LoopFacts, judged: list[JudgedFact]) -> LoopPart:
         commits=len({*loop.moved_to, *(j.verdict.commit for j in judged)}),
         tokens_in=_sum(u.tokens_in for u in usage),
         tokens_out=_sum(u.tokens_out for u in usage),
-        cost_usd=_sum_usd(u.cost_usd for u in usage),
+        cost_usd=_sum_usd([*(u.cost_usd for u in usage), *priced]),
+        cost_estimated=any(priced),
         outcomes=_counts(loop.outcomes),
     )
 
@@ -295,6 +309,7 @@ def _totals(facts: Facts, loops: tuple[LoopPart, ...]) -> Totals:
         tokens_in=_sum(loop.tokens_in for loop in loops),
         tokens_out=_sum(loop.tokens_out for loop in loops),
         cost_usd=_sum_usd(loop.cost_usd for loop in loops),
+        cost_estimated=any(loop.cost_estimated for loop in loops),
     )
 
 

@@ -68,7 +68,8 @@ class TaskPart:
 class LoopPart:
     """One loop. ``commits``: different tips its sessions left behind or that were judged; not every commit between.
 
-    Tokens and cost are sums over the trajectories whose CLI tells them; None when none did.
+    Tokens are sums over the trajectories whose CLI tells them; None when none did. So is the cost, with what a price
+    list makes of the tokens of the others; ``cost_estimated``: that is some of it.
     """
 
     id: str
@@ -87,6 +88,7 @@ class LoopPart:
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
+    cost_estimated: bool
     outcomes: dict[str, int]
 
 
@@ -135,6 +137,7 @@ class Totals:
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
+    cost_estimated: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ralphd.core.model import Candidate, Task, Verdict
 from ralphd.core.outcomes import Kind
+from ralphd.core.policy import passed_over
 from ralphd.core.state import NightState
 from ralphd.daemon.failpoints import hit
 from ralphd.ports import Judge
@@ -15,11 +16,12 @@ from ralphd.ports import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """A candidate with the intent it settles."""
+    """A candidate with the intent it settles. ``claimed``, ``passed_over``: no newer head takes its place."""
 
     intent: int
     candidate: Candidate
-    claimed: bool
+    claimed: bool = False
+    passed_over: bool = False
 
 
 @dataclass(kw_only=True)
@@ -39,11 +41,17 @@ class VerifyQueue:
     def add(self, state: NightState, intent: int, candidate: Candidate) -> None:
         loop = state.loops.get(candidate.loop)
         claimed = loop is not None and loop.claim is not None and loop.claim.head == candidate.commit
-        older = [w for w in self.waiting if w.candidate.loop == candidate.loop and candidate.loop and not w.claimed]
-        for waiting in older if not claimed else ():
+        session = passed_over(state, loop) if loop is not None else None
+        mine = Waiting(
+            intent=intent,
+            candidate=candidate,
+            claimed=claimed,
+            passed_over=session is not None and session.after == candidate.commit,
+        )
+        for waiting in [w for w in self.waiting if _replaces(mine, w)]:
             self.waiting.remove(waiting)
             self.superseded(waiting.intent)
-        self.waiting.append(Waiting(intent=intent, candidate=candidate, claimed=claimed))
+        self.waiting.append(mine)
 
     def pump(self, state: NightState) -> None:
         """Start what the slots allow, the one with the most to tell first."""
@@ -92,7 +100,13 @@ def _rank(state: NightState, waiting: Waiting) -> tuple[int, int, int]:
     loop = state.loops.get(waiting.candidate.loop)
     if loop is None:
         return (0, 0, waiting.intent)
-    return (1 if waiting.claimed else 2, loop.submissions, waiting.intent)
+    return (1 if waiting.claimed or waiting.passed_over else 2, loop.submissions, waiting.intent)
+
+
+def _replaces(newer: Waiting, older: Waiting) -> bool:
+    if newer.claimed or newer.passed_over or older.claimed or older.passed_over:
+        return False
+    return bool(newer.candidate.loop) and newer.candidate.loop == older.candidate.loop
 
 
 def judge_surely(judge: Judge, task: Task, candidate: Candidate, base: Verdict | None, best: float | None) -> Verdict:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from ralphd.agents.base import Reader
+    from ralphd.agents.base import Reader, Tells
     from ralphd.core.exchange import Limits
+    from ralphd.core.signals import Retrying, Signal
     from ralphd.pane.calls import CallEvent, CallWatch
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
@@ -48,9 +49,13 @@ SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that
 FIRST_AGAIN = 2  # a result that is had for the second time: from here on something must come of it
 CIRCLES_END = 2  # the level (core/repetition.py) at which a session ends
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
+ERROR_LINE_BYTES = 64 << 10  # what a CLI says on stderr of a wait quotes the server, with a page of HTML at worst
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
+ASKS_AFTER_S = 30.0  # of silence: who shows a dialog says nothing more, and a person should not wait long to know
+ASKED_CHARS = 300
+ERROR_LINES = 8
 TOOL_KINDS = {
     "time": Kind.TOOL_TIMEOUT,
     "memory": Kind.TOOL_MEMORY,
@@ -79,6 +84,7 @@ class Pane:
 class Tally:
     """What a trajectory adds up over its attempts."""
 
+    model: str = ""  # that the CLI was told to use; it may name another
     usage: Usage = field(default_factory=Usage)
     compactions: int = 0
     calls: int = 0
@@ -88,7 +94,9 @@ class Tally:
     repetition: Repetition = field(default_factory=Repetition)
 
     def with_usage_of(self, reading: Reading) -> Usage:
+        told = reading.tokens_in is not None or reading.tokens_out is not None
         return Usage(
+            model=(reading.model[:200] or self.model) if told else self.usage.model,
             tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
             tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
             cache_read=_sum(self.usage.cache_read, reading.cache_read),
@@ -115,7 +123,7 @@ class Attempt:
         limits: Limits,
         logs: tuple[RawLog, RawLog],
         tally: Tally,
-        tells: bool,
+        tells: Tells,
         still: Still,
         notes: Notes,
         changed_before_s: Callable[[], float | None],
@@ -131,9 +139,17 @@ class Attempt:
         self._changed_before_s = changed_before_s
         self._started = now
         self._lines = Lines(offset=self._log.offset)
+        self._error_lines = Lines(limit_bytes=ERROR_LINE_BYTES)
+        self._overhear: Callable[[bytes], tuple[Retrying, ...]] | None = getattr(reader, "read_error", None)
         self._tail = b""
         self._open: set[str] = set()
-        self._patience = Patience(limits=limits, compactions=tally.compactions, last_byte=now, last_work=now)
+        self._patience = Patience(
+            limits=limits,
+            compactions=tally.compactions,
+            last_byte=now,
+            last_work=now,
+            turns=tells.tokens and not tells.partial,
+        )
         self._stirring = Stirring(self._tree)
         self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, limits.quiet_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s
@@ -141,6 +157,7 @@ class Attempt:
         self._sync_at = now + SYNC_S
         self._end_again_at = 0.0
         self._told: Progressed | None = None
+        self._asked = (-1.0, "")  # when it fell silent, and the dialog it shows since then
         self._repetition, self._still, self._circling = tally.repetition, still, 0
 
     def listen(self) -> Exit:
@@ -194,9 +211,13 @@ class Attempt:
             self._read(start, end, line)
 
     def _read(self, start: int, end: int, line: bytes) -> None:
+        self._note(self._reader.read(line, start, end))
+
+    def _note(self, signals: tuple[Signal, ...]) -> None:
         now = time.monotonic()
-        for told in self._reader.read(line, start, end):
+        for told in signals:
             self.reading.add(told)
+            self._pane.watch.calling = self.reading.open_calls > 0
             self._patience.note(told, now)
             self._tally.own_retries.note(told, now)
             self._pane.gate.heard(told)
@@ -238,6 +259,9 @@ class Attempt:
         self._tail = (self._tail + data)[-TAIL_BYTES:]
         for line in data[-TAIL_BYTES:].splitlines():
             self._pane.digest.show_error(line)
+        if self._overhear is not None:
+            for _, _, line in self._error_lines.feed(data):
+                self._note(self._overhear(line))
 
     def _drain(self) -> None:
         """Read what the pipes hold at this moment, and no more: a child that kept them may write for ever."""
@@ -272,7 +296,8 @@ class Attempt:
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_S
             pane.wishes.read()  # a bell that an agent removed can't ring
-            pane.gate.still_tries(tells=self._tells)
+            waits = self._tally.own_retries.waiting is not None
+            pane.gate.still_tries(tells=self._tells.tokens or self._tells.partial, waits=waits)
             self._tell_progress(now)
         if self._session.pid in pane.ears.exits:
             return
@@ -353,11 +378,32 @@ class Attempt:
             calls=self._tally.calls + max(self.calls, self.reading.calls),
             quiet_for_s=0.0,
             client_waits=self._tally.own_retries.waits_for,
+            asks=self._asks(now),
         )
         if told != self._told:
             self._told = told
             quiet_for_s = round(now - self._patience.last_byte, 1)
             self._pane.recorder.append(replace(told, quiet_for_s=quiet_for_s), at=time.time())
+
+    def _asks(self, now: float) -> str:
+        """Return the dialog that the agent shows, if that is where it fell silent."""
+        said_at = self._patience.last_byte
+        if self.reading.asked or self._open or self.reading.running or self.reading.settled:
+            return self.reading.asked[:ASKED_CHARS]
+        if now - said_at < min(ASKS_AFTER_S, self._look_every_s * 2):
+            return ""
+        if self._asked[0] != said_at:
+            self._asked = (said_at, self._question())
+        return self._asked[1]
+
+    def _question(self) -> str:
+        from ralphd.core.dialogs import question_in  # noqa: PLC0415  # most agents ask nobody
+
+        pending = self._lines.begun(TAIL_BYTES).decode("utf-8", "replace")
+        return question_in((*(line.text for line in self.reading.plain), pending, *self._told_on_stderr()))
+
+    def _told_on_stderr(self) -> list[str]:
+        return self._tail.decode("utf-8", "replace").splitlines()[-ERROR_LINES:]
 
     # Ending.
 

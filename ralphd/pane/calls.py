@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from dataclasses import dataclass
 
 from ralphd.pane import cgroup
+from ralphd.pane.bare import LOOK_S as BARE_LOOK_S
+from ralphd.pane.bare import YOUNGEST_S, BareCall, bare_calls
 from ralphd.pane.limits import FLOOD, SHORTEST_S, Limits, excess, explain, explain_kernel, shorten, size_of
-from ralphd.pane.procs import boot_id, children, end_all, environ, forest, read, slurp
+from ralphd.pane.procs import TICKS_PER_S, boot_id, children, end_all, environ, forest, read, slurp
 from ralphd.pane.watched import TERM_GRACE_S, Call, is_wrapper
 
 TYPE_CHECKING = False
@@ -44,7 +47,7 @@ class CallOpened:
 
 @dataclass(frozen=True, kw_only=True)
 class CallClosed:
-    """A call returned. ``status`` is None when its wrapper was killed; ``peak_bytes`` None when too short to see."""
+    """A call returned. ``status`` is None when no living wrapper told it; ``peak_bytes`` None when too short to see."""
 
     call_id: str
     status: int | None
@@ -96,6 +99,9 @@ class CallWatch:
         self.folder = os.path.abspath(folder)
         self.match = match
         self.agent: int | None = None  # its direct child's pid, never taken for an orphan
+        self.bare = False  # watch the calls of the agent that no guard wraps, too
+        self.calling = False  # the agent told of a call that has not returned: only then there may be such
+        self._bare_look_at = 0.0
         self._nonce = nonce.encode()
         self._owner = owner or os.getpid()
         self._calls: dict[str, Call] = {}
@@ -171,6 +177,11 @@ class CallWatch:
 
     def _opened(self, found: re.Match[bytes], now: float) -> None:
         call_id, pid, ticks = found[1].decode(), int(found[2]), int(found[3])
+        known = self._calls.get(call_id)
+        if isinstance(known, BareCall) and is_wrapper(pid, ticks, self._owner):
+            del self._calls[call_id]  # a shell that took its time to become the guard
+            self._call(call_id, (pid, ticks), known.opened)
+            return
         if found[4] != found[2] or call_id in self._calls or len(self._calls) >= OPEN_CALLS:
             return
         alive = read(pid) is not None
@@ -180,29 +191,46 @@ class CallWatch:
         if call.wrapper_lives():
             self._events.append(CallOpened(call_id=call_id, command=shorten(call.command)))
 
-    def _call(self, call_id: str, who: tuple[int, int], now: float) -> Call:
-        wrapper = (*who, boot_id())
-        call = Call(
+    def _call(self, call_id: str, who: tuple[int, int], opened: float, *, bare: bool = False) -> Call:
+        call = (BareCall if bare else Call)(
             call_id=call_id,
-            wrapper=wrapper,
-            opened=now,
+            wrapper=(*who, boot_id()),
+            opened=opened,
             folder=self.folder,
-            group=self._group,
+            group="" if bare else self._group,
             max_seconds=self.limits.seconds,
         )
         self._calls[call_id] = call
         return call
 
+    def _seeks_bare(self) -> bool:
+        return self.bare and self.calling and self.agent is not None
+
+    def _find_bare(self, now: float) -> None:
+        """Open a call for each that no guard wraps, as old as it is."""
+        self._bare_look_at = now + BARE_LOOK_S
+        up_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        for proc in bare_calls(self.agent) if self.agent is not None else ():
+            call_id, age_s = f"{proc.pid}-{proc.start_ticks}", up_s - proc.start_ticks / TICKS_PER_S
+            if age_s >= YOUNGEST_S and call_id not in self._calls and len(self._calls) < OPEN_CALLS:
+                # No older than the last look: a machine that slept meanwhile must not cost it its time.
+                opened = now - min(age_s, YOUNGEST_S + BARE_LOOK_S)
+                call = self._call(call_id, (proc.pid, proc.start_ticks), opened, bare=True)
+                self._events.append(CallOpened(call_id=call_id, command=shorten(call.command)))
+
     def next_tick_in(self, now: float) -> float | None:
         """Return the seconds until ``tick`` is due, or None while nothing is open or left."""
         if self._events:
             return 0.0
-        if not self._calls:
-            return None
-        return max(0.0, min(call.due for call in self._calls.values()) - now)
+        due = [call.due for call in self._calls.values()]
+        if self._seeks_bare():
+            due.append(self._bare_look_at)
+        return max(0.0, min(due) - now) if due else None
 
     def tick(self, now: float) -> list[CallEvent]:
         """Look at every call that is due; kill what passed a limit. Return what happened since the last tick."""
+        if self._seeks_bare() and self._bare_look_at <= now:
+            self._find_bare(now)
         if any(call.due <= now for call in self._calls.values()):
             self._place_orphans(now)
             for call in list(self._calls.values()):
@@ -237,7 +265,7 @@ class CallWatch:
             return True
         if call.stopping_since is not None:
             return now - call.stopping_since >= TERM_GRACE_S
-        return not lives and call.status is None  # its client killed the wrapper: the call is over, so is its tree
+        return call.abandoned(lives=lives)
 
     def _kill(self, call: Call, over: Excess, now: float, *, returned: bool) -> None:
         seconds = now - call.opened
@@ -287,11 +315,14 @@ class CallWatch:
     def _place(self, orphan: Proc, now: float) -> str:
         settings = environ(orphan.pid)
         for setting in settings:
-            if setting.startswith(b"RALPHD_CALL="):
-                return self._by_id(setting[len(b"RALPHD_CALL=") :], now)
+            if setting.startswith(b"RALPHD_CALL=") and (raw := setting[len(b"RALPHD_CALL=") :]):
+                return self._by_id(raw, now)
         for call in self._calls.values():
             if call.owns(orphan):
                 return call.id
+        bare = [call for call in self._calls.values() if isinstance(call, BareCall) and call.precedes(orphan)]
+        if bare:  # what a guard doesn't mark can only be told by when it began
+            return max(bare, key=lambda call: call.opened).id
         if self._nonce and self._nonce not in settings and self._calls:
             return max(self._calls.values(), key=lambda call: call.opened).id
         return ""

@@ -35,7 +35,10 @@ LIMIT_BYTES = 4096
 LOOK_S = 2.0
 OWN_RETRIES_FROM = 2  # of a client: the first is a hiccup of half a second
 ALIVE_EVERY_S = 60.0  # a long try (a client that waits by itself) shows that it lives
-ASSUMED_AFTER_S = 60.0  # a program that tells nothing of inference and has not failed by then was answered
+# What has not failed by then was answered: a program that tells nothing of inference, and a CLI that tells of answers
+# but late. If that was wrong, the gate closes again.
+ASSUMED_AFTER_S = 60.0
+ASSUMED_AT_LAST_S = 600.0
 
 
 def chance() -> float:
@@ -137,12 +140,12 @@ class Gatekeeper:
             self._write(gates.open_(self.look(), self._moment().now))
             self.leave()
 
-    def still_tries(self, *, tells: bool) -> None:
-        """Show that a long try lives. ``tells``: the CLI would say that inference answers."""
+    def still_tries(self, *, tells: bool, waits: bool = False) -> None:
+        """Show that a long try lives. ``tells``: its CLI would say that it was answered; ``waits``: it says not."""
         if self._lock is None:
             return
         now = self._moment().now
-        if not tells and now - self._began >= ASSUMED_AFTER_S:
+        if not waits and now - self._began >= (ASSUMED_AT_LAST_S if tells else ASSUMED_AFTER_S):
             self.answered()
         elif now - self._alive_at >= ALIVE_EVERY_S:
             self._alive_at = now

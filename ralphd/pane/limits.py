@@ -170,7 +170,7 @@ def explain(over: Excess, *, seconds: float, command: str, files: Sequence[str])
         f"[ralphd] KILLED by the {over.limit} limit: {reached}.",
         f"[ralphd] It was ended after {seconds:.3g} s, with everything it had started.",
         f"[ralphd] Command: {shorten(command)}",
-        f"[ralphd] Its output up to then: {' and '.join(written) or 'none'}",
+        *([f"[ralphd] Its output up to then: {' and '.join(written) or 'none'}"] if files else []),
         f"[ralphd] Instead: {_INSTEAD[over.limit]}",
     ]
     return "\n".join(lines) + "\n"

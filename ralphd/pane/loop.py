@@ -113,7 +113,8 @@ class Loop:
             return
         outcome, wait_s = self._trajectory(composed, head)
         if outcome.response in pacing.HELD_RESPONSES:
-            self._hold(outcome.kind.value, str(outcome.detail.get("message", "") or outcome.kind.value))
+            why = outcome.detail.get("message") or outcome.detail.get("question") or outcome.kind.value
+            self._hold(outcome.kind.value, str(why))
         self._pane.wishes.cut = False
         self._rest(wait_s, outcome.kind.value)
 
@@ -125,6 +126,7 @@ class Loop:
         pane.digest.secrets = self._assignment.secrets
         pane.gate.assign(self._folder, self._assignment.account, limits)
         pane.watch.match = adapter(self._assignment.cli).guarded_lines
+        pane.watch.bare = adapter(self._assignment.cli).TELLS.bare_calls
         pane.watch.limits = Limits(
             seconds=limits.tool_seconds,
             memory_bytes=limits.tool_memory_bytes,
@@ -180,7 +182,12 @@ class Loop:
         """Run a fresh context to its end, over as many attempts as inference needs. Return how to go on."""
         self._number += 1
         running = self._running = Trajectory(
-            self._folder, self._assignment.generation, self._number, head=head, prompt=composed.text
+            self._folder,
+            self._assignment.generation,
+            self._number,
+            head=head,
+            prompt=composed.text,
+            model=self._assignment.model,
         )
         recorder = self._pane.recorder
         recorder.trajectory, recorder.nonce = self._number, os.urandom(16).hex()
@@ -272,7 +279,6 @@ class Loop:
         except StartFailed as error:
             self._pane.recorder.sync()
             return Facts(cli=cli, exit_code=None, start_error=str(error), reading=Reading()), False
-        tells = adapter(cli).TELLS
         attempt = Attempt(
             self._pane,
             session,
@@ -280,13 +286,13 @@ class Loop:
             limits=self._assignment.limits,
             logs=(running.log, running.errors),
             tally=running.tally,
-            tells=tells.tokens or tells.partial,
+            tells=adapter(cli).TELLS,
             still=Still(self._ground),
-            notes=Notes(self._inbox, tells),
+            notes=Notes(self._inbox, adapter(cli).TELLS),
             changed_before_s=self._ground.changed_before_s,
         )
         end = attempt.listen()
-        self._pane.watch.agent = None
+        self._pane.watch.agent, self._pane.watch.calling = None, False
         running.tally.add(attempt)
         running.head_now = self._ground.head()
         moved = running.head_now != before
@@ -490,7 +496,7 @@ class Loop:
         outcome = Outcome(kind=kind, detail={"error": f"{type(error).__name__}: {error}"[:500]})
         self._say(f"this turn broke: {type(error).__name__}: {error}")
         self._end_everything()
-        self._pane.watch.agent = None
+        self._pane.watch.agent, self._pane.watch.calling = None, False
         self._pane.gate.leave()
         seen = Circumstances(seconds=0.0, worked=False, now=time.time(), chance=chance())
         self._streak, pace = pacing.after(self._streak, outcome, seen, self._assignment.limits)

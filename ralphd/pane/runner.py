@@ -144,6 +144,7 @@ def _quiet_keyboard(ears: Ears) -> None:
         mode = termios.tcgetattr(0)
         mode[0] &= ~termios.IXON
         mode[3] &= ~(termios.ECHO | termios.ICANON)
+        mode[3] |= termios.NOFLSH  # a key that means a signal would throw away what is on its way, a Ctrl-C among it
         termios.tcsetattr(0, termios.TCSANOW, mode)
     except (termios.error, OSError):
         return  # no terminal

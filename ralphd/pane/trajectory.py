@@ -22,13 +22,13 @@ STDERR_PIECE_BYTES = 4 << 20  # CLIs print little there: warnings, and why they 
 class Trajectory:
     """Grows attempt by attempt. ``head_now`` is the branch's tip after the newest one."""
 
-    def __init__(self, folder: str, generation: int, number: int, *, head: str, prompt: bytes) -> None:
+    def __init__(self, folder: str, generation: int, number: int, *, head: str, prompt: bytes, model: str = "") -> None:
         name = f"{generation:03d}-{number:05d}"
         self.number, self.prompt = number, prompt
         self.head = self.head_now = head
         self.log = RawLog(os.path.join(folder, "logs"), f"{name}.log")
         self.errors = RawLog(os.path.join(folder, "logs"), f"{name}.err", piece_bytes=STDERR_PIECE_BYTES)
-        self.tally = Tally()
+        self.tally = Tally(model=model)
         self.attempts = 0
         self.session = new_session()
         self.resumes = False

@@ -58,6 +58,10 @@ class Call:
     def wrapper_lives(self) -> bool:
         return same(self.wrapper) is not None
 
+    def abandoned(self, *, lives: bool) -> bool:
+        """Say whether its client killed the wrapper before that told its end: the call is over, so is its tree."""
+        return not lives and self.status is None
+
     def owns(self, orphan: Proc) -> bool:
         """Say whether a process that lost its parent is in a group or session that this call made."""
         return orphan.pgid in self._leaders or orphan.sid in self._leaders
@@ -74,6 +78,11 @@ class Call:
         found = forest([*survivors, *celled, *([pid] if wrapper else ())], without=() if wrapper else (pid,))
         if wrapper:
             found = self._without_printers([proc for proc in found if proc.pid != pid])
+        return self._note(found)
+
+    def _note(self, found: list[Proc]) -> list[Proc]:
+        """Remember whom the call has, and which groups and sessions these lead."""
+        pid = self.wrapper[0]
         self._known = {proc.pid: proc.identity for proc in found}
         self._leaders = {pid, *(proc.pid for proc in found)} & {n for proc in found for n in (proc.pgid, proc.sid)} | (
             self._leaders
@@ -160,6 +169,9 @@ def command_of(pid: int) -> str:
     """Return the command line that a wrapper was given, without what its client put around it."""
     argv = slurp(f"/proc/{pid}/cmdline", LINE_BYTES).decode("utf-8", "replace").split("\0")[:-1]
     line = " ".join(argv[2:]).removeprefix("-- ").removeprefix("-lc ").removeprefix("-c ")
+    if line.startswith("__CODEX_SNAPSHOT_") and "\nexec '" in line:
+        # codex: restore the person's settings, then exec 'SHELL' -c 'COMMAND'
+        line = line.partition("\nexec '")[2].partition("' -c '")[2].removesuffix("'").replace("'\\''", "'") or line
     if "/shell-snapshots/" in line and " && eval " in line:
         # claude: source SNAPSHOT && … && eval 'COMMAND' < /dev/null && pwd -P >| FILE
         line = line.partition(" && eval ")[2].rpartition(" && pwd -P")[0].removesuffix(" < /dev/null") or line
@@ -176,7 +188,11 @@ def is_wrapper(pid: int, start_ticks: int, owner: int) -> bool:
     proc = read(pid)
     if proc is None or not proc.alive or proc.start_ticks != start_ticks or not descends_from(pid, owner):
         return False
-    argv = slurp(f"/proc/{pid}/cmdline", LINE_BYTES).split(b"\0")
+    return is_guard(pid, slurp(f"/proc/{pid}/cmdline", LINE_BYTES).split(b"\0"))
+
+
+def is_guard(pid: int, argv: list[bytes]) -> bool:
+    """Say whether the command line of a process is that of our guard."""
     for arg in argv[1:2]:  # the kernel runs a script as: interpreter, script, arguments
         try:
             if os.path.samefile(os.path.join(f"/proc/{pid}/cwd".encode(), arg), GUARD):

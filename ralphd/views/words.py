@@ -133,6 +133,16 @@ def _night(report: Report) -> Iterator[Block]:
     )
     if totals.gain_per_h is not None:
         yield Paragraph(text=f"Verified gain: {number(totals.gain)}{_an_hour(totals)}.")
+    if totals.tokens_in is not None or totals.tokens_out is not None:
+        tokens = f"{big(totals.tokens_in)} tokens in, {big(totals.tokens_out)} out"
+        yield Paragraph(text=f"{tokens}; {_cost(totals)}.")
+
+
+def _cost(totals: Totals) -> str:
+    if totals.cost_usd is None:
+        return "what they cost is not known"
+    exact = f"{totals.cost_usd:,.2f}" if totals.cost_usd >= 0.01 else f"{totals.cost_usd:.4f}"
+    return f"about ${exact}, some of it by list prices" if totals.cost_estimated else f"${exact}"
 
 
 def _an_hour(totals: Totals) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.fates import SESSIONS_DRAWN_PER_S, Draw, Limits, perfect
 from benchmarks.ground import PYTHON, BenchFailed, Ground, ground, run, until, write
-from benchmarks.truth import Truth, truth
+from benchmarks.truth import Truth, nonces, truth
 
 STUB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stub_agent.py")
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -36,6 +36,9 @@ with open("found.txt", encoding="utf-8", errors="replace") as file:
         valid += 1
 print(f"points: {valid}")
 """
+
+# What is found at the start: a project that works, and that can be broken.
+FOUND = "".join(f"{nonce}\n" for nonce in itertools.islice(nonces(), 5))
 
 AGENT = """\
 #!/bin/sh
@@ -122,7 +125,8 @@ def ralphd(night: Night) -> Outcome:
         states = {loop["id"]: loop["state"] for loop in json.loads(place.ralphd("status", "--json"))["loops"]}
         place.stop()
         told = json.loads(place.ralphd("report", "--json"))
-        reported = {loop["id"]: int(loop["best_score"] or 0) for loop in told["loops"]}
+        base = int(told["tasks"][0]["base_score"])
+        reported = {loop["id"]: int(loop["best_score"] or base) for loop in told["loops"]}
         repository, id_ = _night_repository(place), told["night"]["id"]
         truths = {name: truth(repository, (f"ralphd/{id_}/{name}",), place.environ()) for name in night.names()}
         made = _outcome(place, night, truths, deadline)
@@ -164,7 +168,7 @@ def _ground(night: Night) -> Iterator[Ground]:
     limits, python = night.limits, " ".join(PYTHON)
     agent = AGENT.format(retry_after=limits.retry_after_s, tool=limits.tool_s, python=python, stub=STUB)
     settings = SETTINGS.format(python=PYTHON[0], limits=limits, backoff_max=max(5.0, limits.backoff_s))
-    with ground(agent, settings, {"score.py": SCORE, "found.txt": ""}) as place:
+    with ground(agent, settings, {"score.py": SCORE, "found.txt": FOUND}) as place:
         write(os.path.join(place.repository, "RALPH.md"), RALPH.format(agent=place.agent))
         place.git("add", "--all")
         place.git("commit", "-q", "--amend", "--no-edit")
@@ -193,12 +197,14 @@ def _outcome(place: Ground, night: Night, truths: dict[str, Truth], deadline: fl
         for name, draws in zip(night.names(), night.draws, strict=True)
     )
     ended_at = time.time() + deadline - time.monotonic()
-    stuck = tuple(name for name, found in truths.items() if found.gained_at < ended_at - STUCK_S < ended_at)
-    began_s = {name: deadline - sessions[name][0].at for name in night.names()}
+    stuck = [name for name, found in truths.items() if found.gained_at < ended_at - STUCK_S]
     return Outcome(
-        points=sum(found.points for found in truths.values()), of=of, sessions=sessions, deadline=deadline,
-        stuck=tuple(name for name in stuck if began_s[name] > STUCK_S),
-    )  # fmt: skip
+        points=sum(found.points - FOUND.count("\n") for found in truths.values()),
+        of=of,
+        stuck=tuple(name for name in stuck if deadline - sessions[name][0].at > STUCK_S),
+        sessions=sessions,
+        deadline=deadline,
+    )
 
 
 def _sessions(place: Ground, name: str) -> list[Began]:

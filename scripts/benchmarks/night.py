@@ -15,7 +15,6 @@ from benchmarks.table import Row
 
 GOAL = 95.0  # per cent
 LOOPS = 8
-OFTEN = 0.5  # of the sessions suffer a fault that is tried alone
 HEAD = ("", "unit", "kept", "perfect", "judged: median (min to max)", "goal", "verdict")
 
 
@@ -24,10 +23,9 @@ def measure(runs: int = 1, seconds: float = 60.0, seeds: int = 0, only: str = ""
     if only and only not in FAULTS:
         raise BenchFailed(f"no such fault: {only}; there are {', '.join(FAULTS)}")
     many = range(1, (seeds or runs) + 1)
-    faulty = OFTEN if only else FAULTY
-    nights = [_night(seed, loops, seconds, faulty, [only] if only else FAULTS) for seed in many]
+    nights = [_night(seed, loops, seconds, FAULTY, [only] if only else FAULTS) for seed in many]
     ours = [_tell(f"ralphd, seed {seed}", contestants.ralphd(night)) for seed, night in zip(many, nights, strict=True)]
-    rows = [_row(f"ralphd, {loops} loops, {seconds:.0f} s, {faulty:.0%} of sessions faulty", ours, goal=GOAL)]
+    rows = [_row(f"ralphd, {loops} loops, {seconds:.0f} s, {FAULTY:.0%} of sessions faulty", ours, goal=GOAL)]
     if not only:
         quiet = [_tell("no faults", contestants.ralphd(_night(seed, loops, seconds, 0.0, FAULTS))) for seed in many]
         rows.append(_row("  the same without faults", quiet, goal=GOAL))

@@ -193,7 +193,7 @@ def moved_branch(session: Session) -> int:
     """Set the branch back over what was found, or go on on a branch of its own."""
     if session.chance < 0.5:
         session.until(WORK_AT)
-        if _text("found.txt"):
+        if _text("found.txt").count("\n") > 5:
             _run("git", "reset", "-q", "--hard", "HEAD~1")
         session.until(1.0)
         return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 VERIFIER, FOUND = "score.py", "found.txt"
@@ -39,9 +40,19 @@ def score(found: bytes) -> int:
     """Count as score.py does."""
     lines = found.decode("utf-8", "replace").splitlines()
     for number, line in enumerate(lines):
-        if not hashlib.sha256(f"{number} {line.strip()}".encode()).hexdigest().startswith("00"):
+        if not _fits(number, line.strip()):
             return number
     return len(lines)
+
+
+def nonces() -> Iterator[int]:
+    """Yield the lines that are to be found."""
+    for number in itertools.count():
+        yield next(n for n in itertools.count() if _fits(number, str(n)))
+
+
+def _fits(number: int, line: str) -> bool:
+    return hashlib.sha256(f"{number} {line}".encode()).hexdigest().startswith("00")
 
 
 class Git:

@@ -57,6 +57,10 @@ def call(cli, output):
 
 
 ANSWERS = {"opencode": opencode, "pi": pi}
+ASKED = {
+    "opencode": lines({"type": "ralphd", "event": "status", "session": "s", "state": "busy"}),
+    "pi": lines({"type": "turn_start"}),
+}
 each = pytest.mark.parametrize("cli", sorted(ANSWERS))
 
 
@@ -122,11 +126,7 @@ def test_a_call_that_is_quiet_for_long_is_not_a_silent_stream(cli):
 
 @each
 def test_a_request_that_says_nothing_is_stalled(cli):
-    asked = {
-        "opencode": lines({"type": "ralphd", "event": "status", "session": "s", "state": "busy"}),
-        "pi": lines({"type": "turn_start"}),
-    }
-    assert clocks(cli, asked[cli], limits=Limits(stream_s=300, quiet_s=900), after_s=300.0) is EndedBy.SILENT_STREAM
+    assert clocks(cli, ASKED[cli], limits=Limits(stream_s=300, quiet_s=900), after_s=300.0) is EndedBy.SILENT_STREAM
 
 
 @each
@@ -136,7 +136,8 @@ def test_a_wait_of_its_own_is_alive(cli):
         "pi": {"type": "auto_retry_start", "attempt": 3, "delayMs": 600_000, "errorMessage": "529 Overloaded"},
     }
     limits = Limits(stream_s=300, quiet_s=900)
-    assert clocks(cli, lines({"type": "turn_start"}, waits[cli]), limits=limits, after_s=899.0) is EndedBy.ITSELF
+    assert clocks(cli, ASKED[cli] + lines(waits[cli]), limits=limits, after_s=899.0) is EndedBy.ITSELF
+    assert clocks(cli, ASKED[cli] + lines(waits[cli]), limits=limits, after_s=900.0) is EndedBy.SILENT_STREAM
 
 
 def test_without_its_plugin_opencode_may_think_for_as_long_as_its_tree_does_something():

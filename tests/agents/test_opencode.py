@@ -190,6 +190,8 @@ def test_what_sub_agents_use_is_added_and_their_compactions_are_not():
         ({"name": "ProviderAuthError", "data": {"message": "no credentials"}}, Kind.AUTH),
         ({"name": "MessageOutputLengthError", "data": {}}, Kind.TRUNCATED),
         ({"name": "APIError", "data": {"message": "Overloaded", "statusCode": 529}}, Kind.OVERLOADED),
+        ({"name": "UnknownError", "data": {"message": '{"type":"overloaded_error","code":null}'}}, Kind.OVERLOADED),
+        ({"name": "UnknownError", "data": {"message": "\ud800 Unable to connect"}}, Kind.CONNECTION),
         ({"name": "UnknownError", "data": {"message": "Unable to connect. Is the computer able"}}, Kind.CONNECTION),
         (
             {

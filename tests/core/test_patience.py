@@ -7,6 +7,7 @@ from ralphd.core.facts import EndedBy
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
 from ralphd.core.signals import (
+    Began,
     Called,
     Compacted,
     Failed,
@@ -17,14 +18,16 @@ from ralphd.core.signals import (
     Said,
     Streamed,
     Unread,
+    Used,
 )
 
 LIMITS = Limits(quiet_s=900, stream_s=300, result_grace_s=20)
 
 
 class Agent:
-    def __init__(self):
-        self.patience, self.reading, self.now = Patience(limits=LIMITS, last_byte=0.0, last_work=0.0), Reading(), 0.0
+    def __init__(self, *, turns=False):
+        self.patience = Patience(limits=LIMITS, last_byte=0.0, last_work=0.0, turns=turns)
+        self.reading, self.now = Reading(), 0.0
 
     def tells(self, *signals):
         self.patience.heard(self.now)
@@ -103,9 +106,70 @@ def test_time_that_nobody_had_is_excused(signals):
     assert agent.over() is EndedBy.ITSELF
 
 
-def test_the_next_look_is_never_late():
-    for signals in ((), (Requesting(),), (Resulted(ok=True),)):
-        agent = Agent().tells(*signals)
+def test_a_long_think_with_deltas_is_alive_however_long_and_slow():
+    """A stream that trickles is an answer all the same: there is no time limit on a trajectory."""
+    agent = Agent().tells(Requesting())
+    for _ in range(24 * 60):
+        assert agent.after(60).tells(Streamed()).over() is EndedBy.ITSELF
+
+
+@pytest.mark.parametrize("noise", [(), (Unread(text="{"),), (Used(tokens_in=1),)])
+def test_bytes_that_are_no_piece_of_an_answer_keep_no_request_alive(noise):
+    """Headers and then nothing, or pings only: a request that streams nothing."""
+    agent = Agent().tells(Requesting())
+    for _ in range(29):
+        assert agent.after(10).tells(*noise).over() is EndedBy.ITSELF
+    assert agent.after(10).tells(*noise).over() is EndedBy.SILENT_STREAM
+
+
+def test_a_busy_tree_keeps_no_silent_request_alive():
+    agent = Agent().tells(Requesting()).after(300)
+    agent.patience.worked(agent.now)
+    assert agent.over() is EndedBy.SILENT_STREAM
+
+
+def test_a_client_that_announces_its_own_long_wait_again_and_again_is_alive_until_it_stops_doing_so():
+    agent = Agent().tells(Requesting())
+    for left in range(3600, 0, -30):
+        assert agent.tells(Retrying(attempt=1, delay_s=float(left))).after(30).over() is EndedBy.ITSELF
+    assert agent.after(299).over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.SILENT_STREAM
+
+
+def test_an_open_tool_call_may_be_as_quiet_as_it_likes():
+    """The guard has limits of its own for it."""
+    for turns in (False, True):
+        agent = Agent(turns=turns).tells(Began(), Requesting(), Called(id="1", tool="Bash", command="make"))
+        assert agent.after(36_000).over(open_calls=1) is EndedBy.ITSELF
+
+
+def test_a_cli_that_tells_no_requests_waits_for_the_model_when_nothing_else_is_under_way():
+    agent = Agent(turns=True).tells(Began(session="s")).after(299)
+    assert agent.over() is EndedBy.ITSELF
+    agent.patience.worked(agent.now)  # what it reads from the network counts
+    assert agent.after(299).over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.SILENT_STREAM
+    assert agent.tells(Called(id="1", tool="shell", command="make")).after(899).over() is EndedBy.ITSELF
+    assert agent.tells(Returned(id="1")).after(299).over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.SILENT_STREAM
+
+
+def test_a_program_that_tells_nothing_is_hung_and_never_stalled():
+    agent = Agent(turns=True).tells(Unread(text="working")).after(899)
+    assert agent.over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.QUIET
+
+
+def test_a_client_without_requests_that_waits_by_itself_is_alive():
+    agent = Agent(turns=True).tells(Began(), Retrying(attempt=1, delay_s=1000)).after(1299)
+    assert agent.over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.SILENT_STREAM
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_the_next_look_is_never_late(turns):
+    for signals in ((), (Began(),), (Requesting(),), (Resulted(ok=True),)):
+        agent = Agent(turns=turns).tells(*signals)
         agent.after(agent.patience.next_look_s(agent.now, agent.reading))
         assert agent.over() is not EndedBy.ITSELF
 

@@ -313,3 +313,28 @@ def test_a_time_that_no_calendar_has_is_unknown():
     data = to_json(told(night))
     assert (data["night"]["started_at"], data["night"]["ended_at"]) == (None, None)
     assert data["totals"]["hours"] == 0.0
+
+
+def test_the_clis_own_cost_wins_and_a_price_list_fills_in_only_where_it_told_none():
+    night = a_task()
+    own = records.Usage(tokens_in=10, tokens_out=1, cost_usd=0.5, model="m")
+    for loop, usage in (("fix-1", own), ("fix-2", records.Usage(tokens_in=10, tokens_out=1, model="m"))):
+        night.began(loop, 1)
+        night.ended(loop, 1, usage=usage)
+    asked = []
+
+    def price(usage):
+        asked.append(usage)
+        return 0.25
+
+    value = report(night.entries, NOW, price=price)
+    assert [(loop.cost_usd, loop.cost_estimated) for loop in value.loops] == [(0.5, False), (0.25, True)]
+    assert (value.totals.cost_usd, value.totals.cost_estimated) == (0.75, True)
+    assert [usage.cost_usd for usage in asked] == [None]
+
+
+def test_a_cost_that_nobody_knows_is_null():
+    night = a_task()
+    night.ended("fix-1", 1, usage=records.Usage(tokens_in=10, tokens_out=1))
+    data = to_json(report(night.entries, NOW, price=lambda _: None))
+    assert (data["totals"]["cost_usd"], data["totals"]["cost_estimated"]) == (None, False)

@@ -20,7 +20,7 @@ README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
 # A stub that speaks Claude Code's stream and really works: the README's night needs no key.
 CLAUDE = """#!/bin/sh
-cat > /dev/null
+read -r prompt
 n=$(cat answer.txt); echo $((n + 1)) > answer.txt
 git commit -qam "count on"
 echo '{"type":"system","subtype":"init","session_id":"s","model":"m","claude_code_version":"2"}'

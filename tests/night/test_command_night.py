@@ -33,7 +33,7 @@ sleep 0.4
 # The same, in the words of Claude Code's stream.
 CLAUDE = f"""#!{sys.executable}
 import json, os, subprocess, sys, time
-sys.stdin.buffer.read()
+sys.stdin.buffer.readline()
 def tell(**event):
     print(json.dumps(event), flush=True)
 def block(**content):

@@ -14,7 +14,7 @@ from ralphd.core.gate import Gate, Moment
 from ralphd.core.outcomes import RETRIED_FOR_EVER, Kind, Outcome
 from ralphd.core.pacing import Then
 from ralphd.core.signals import Began, Called, Requesting, Resulted, Retrying, Said, Streamed
-from ralphd.pane.gatekeeper import ALIVE_EVERY_S, ASSUMED_AFTER_S, Gatekeeper
+from ralphd.pane.gatekeeper import ALIVE_EVERY_S, ASSUMED_AFTER_S, ASSUMED_AT_LAST_S, Gatekeeper
 
 LIMITS = Limits()
 THIRD_S = 1800.0
@@ -206,8 +206,22 @@ def test_a_program_that_tells_nothing_and_does_not_fail_was_answered(keeper, clo
     clock.now += ASSUMED_AFTER_S
     one.still_tries(tells=True)
     assert one.trying
+    one.still_tries(tells=False, waits=True)
+    assert one.trying
     one.still_tries(tells=False)
     assert not keeper("other").look().closed
+
+
+def test_a_cli_that_tells_of_answers_but_late_keeps_the_others_ten_minutes_at_most(keeper, clock):
+    one, other = keeper("one"), keeper("other")
+    one.judge(Outcome(kind=Kind.OVERLOADED))
+    clock.now += one.wait_s()
+    assert one.may_go(asked=False)
+    for _ in range(int(ASSUMED_AT_LAST_S / ALIVE_EVERY_S)):
+        assert not other.may_go(asked=False)
+        clock.now += ALIVE_EVERY_S
+        one.still_tries(tells=True)
+    assert other.may_go(asked=False)
 
 
 def test_a_long_try_shows_that_it_lives_and_a_silent_one_keeps_nobody_for_ever(keeper, clock):
@@ -217,7 +231,7 @@ def test_a_long_try_shows_that_it_lives_and_a_silent_one_keeps_nobody_for_ever(k
     assert one.may_go(asked=False)
     for _ in range(60):
         clock.now += ALIVE_EVERY_S
-        one.still_tries(tells=True)
+        one.still_tries(tells=True, waits=True)
         assert not other.may_go(asked=False)
     clock.now += gates.OVERDUE_S + 1
     assert other.may_go(asked=False)
@@ -231,7 +245,7 @@ def test_a_client_that_asks_again_by_itself_is_the_one_that_tries(keeper, clock)
     one.heard(Retrying(status=529, attempt=2, delay_s=1.0))
     assert (other.look().closed, other.look().kind) == (True, Kind.OVERLOADED.value)
     clock.now += 3600
-    one.still_tries(tells=True)
+    one.still_tries(tells=True, waits=True)
     assert not other.may_go(asked=False)
     one.heard(Said(text="at last"))
     assert other.may_go(asked=False)

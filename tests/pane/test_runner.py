@@ -113,7 +113,7 @@ def test_a_signal_that_ends_an_agent_is_named(make):
 
 
 def test_quick_crashes_in_a_row_slow_down_and_become_a_crash_loop(make):
-    loop = make("#!/bin/sh\nexit 3\n")
+    loop = make("#!/bin/sh\nexit 3\n", limits={"backoff_min_s": 1.0, "backoff_max_s": 300.0})
     loop.start()
     loop.wait_for("Waiting", 3)
     untils = [(r["at"], r["body"]["until"]) for r in loop.records("Waiting")[:3]]
@@ -469,3 +469,18 @@ def test_a_runner_at_work_takes_little_memory(make):
     runner = loop.start()
     loop.wait_for("AgentStarted", 2)
     assert _children_free_memory_kib(runner.pid) < 8 * 1024
+
+
+@pytest.mark.parametrize(
+    ("says", "model"),
+    [
+        ('{"type":"begin","model":"told-2"}\n{"type":"usage","input":7,"output":3}', "told-2"),
+        ('{"type":"usage","input":7,"output":3}', "chosen-1"),
+        ("no tokens", ""),
+    ],
+)
+def test_tokens_are_told_with_the_model_that_used_them(make, says, model):
+    loop = make(f"#!/bin/sh\necho '{says}'\n", model="chosen-1")
+    loop.start()
+    usage = loop.wait_for("TrajectoryEnded")[0]["usage"]
+    assert (usage["model"], usage["tokens_in"]) == (model, 7 if model else None)

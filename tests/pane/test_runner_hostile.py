@@ -228,9 +228,10 @@ def test_a_broken_order_changes_nothing_and_the_next_good_one_counts(make):
 
 
 def test_an_agent_starts_with_no_signal_ignored_and_none_blocked(make):
-    loop = make("#!/bin/sh\nsleep 600\n")
+    loop = make("#!/bin/sh\nexec sleep 600\n")  # a shell that forks blocks signals itself for a moment
     loop.start()
     pid = loop.wait_for("AgentStarted")[0]["pid"]
+    until(lambda: b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
     status = Path(f"/proc/{pid}/status").read_text()
     masks = {
         line.split(":")[0]: int(line.split()[1], 16)
@@ -266,7 +267,7 @@ def test_ctrl_c_while_the_loop_is_paused_does_not_cut_the_next_session(make):
 
 
 def test_keys_in_the_pane_reach_nobody_and_ctrl_c_works_after_any_of_them(make):
-    loop = make("#!/bin/sh\necho ready\ncat >$ROOT/got\nsleep 600\n")
+    loop = make("#!/bin/sh\n:>$ROOT/got; echo ready\ncat >$ROOT/got\nsleep 600\n")
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(sys.executable, [sys.executable, "-I", "-S", "-E", str(RUNNER), str(loop.folder)])

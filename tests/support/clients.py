@@ -1,4 +1,8 @@
-"""How is each real agent CLI found, and what does its user have at home so that it asks a model on loopback only?"""
+"""How is each real agent CLI found, and what does its user have at home so that it asks a model on loopback only?
+
+Where that can be had, a client's own waits before it asks again pass fifty times as fast (see `hurry`): minutes
+of them would show nothing that seconds don't.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 INSTALLER = os.path.join(CHECKOUT, "scripts", "real-clients")
 MADE_UP_KEY = "sk-test-000"
 WINDOW_TOKENS = 100_000
+HURRY = os.path.join(CHECKOUT, "tests", "support", "hurry")
+NODE_HURRIES = {"NODE_OPTIONS": f"--require={HURRY}/hurry.cjs"}
 
 Files = Mapping[str, str]
 
@@ -72,8 +78,8 @@ def move_in(client: Client, base_url: str, home: str) -> dict[str, str]:
     }
 
 
-def _openai(url: str) -> Mapping[str, str]:
-    return {"OPENAI_API_KEY": MADE_UP_KEY, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted"}
+def _qwen_env(url: str) -> Mapping[str, str]:
+    return {"OPENAI_API_KEY": MADE_UP_KEY, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted", **NODE_HURRIES}
 
 
 def _codex(url: str) -> Files:
@@ -84,6 +90,8 @@ name = "loopback"
 base_url = "{url}/v1"
 wire_api = "responses"
 env_key = "LOOPBACK_KEY"
+request_max_retries = 1
+stream_max_retries = 1
 """
     return {".codex/config.toml": config}
 
@@ -112,12 +120,17 @@ def _gemini(url: str) -> Files:
     settings = {
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "privacy": {"usageStatisticsEnabled": False},
+        "general": {"maxAttempts": 3},
     }
     return {".gemini/settings.json": json.dumps(settings)}
 
 
 def _qwen(url: str) -> Files:
-    settings = {"security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": False}}
+    settings = {
+        "security": {"auth": {"selectedType": "openai"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "model": {"generationConfig": {"maxRetries": 1}},
+    }
     return {".qwen/settings.json": json.dumps(settings)}
 
 
@@ -136,15 +149,15 @@ CLIENTS = {
             env=lambda url: {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
             files=_opencode,
         ),
-        Client(name="pi", model="loopback/scripted", env=lambda url: {}, files=_pi),
+        Client(name="pi", model="loopback/scripted", env=lambda url: NODE_HURRIES, files=_pi),
         Client(
             name="gemini",
             model="gemini-2.5-pro",
-            env=lambda url: {"GEMINI_API_KEY": MADE_UP_KEY, "GOOGLE_GEMINI_BASE_URL": url},
+            env=lambda url: {"GEMINI_API_KEY": MADE_UP_KEY, "GOOGLE_GEMINI_BASE_URL": url, **NODE_HURRIES},
             files=_gemini,
         ),
         # It sends everything through HTTPS_PROXY, loopback too.
-        Client(name="qwen", model="", env=_openai, files=_qwen, minds_no_proxy=False),
+        Client(name="qwen", model="", env=_qwen_env, files=_qwen, minds_no_proxy=False),
         Client(
             name="mini",
             model="openai/scripted",
@@ -154,6 +167,7 @@ CLIENTS = {
                 "MSWEA_COST_TRACKING": "ignore_errors",
                 "MSWEA_CONFIGURED": "true",
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                "PYTHONPATH": HURRY,
             },
         ),
     )

@@ -88,9 +88,10 @@ class Night:
         claims_done: bool = False,
         evidence: tuple[Evidence, ...] = (),
         generation: int = 1,
+        usage: records.Usage | None = None,
     ) -> Entry:
         before = before or commit(1)
-        usage = (
+        usage = usage or (
             records.Usage()
             if tokens is None
             else records.Usage(tokens_in=tokens, tokens_out=tokens // 10, cost_usd=tokens / 1e5)

@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from ralphd.core import events, records
+from ralphd.core import events, policy, records
 from ralphd.core.config import Config
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Assignment
@@ -67,8 +67,7 @@ class Story:
     ) -> None:
         self.adviser = adviser or FakeAdviser(reply=lambda _: b"", model="")
         self.budget, self.logs = 200, dict[str, str]()
-        self.stuck = lambda _state, _now: ()
-        self.offers = lambda _state, _loop: ()
+        self.stuck, self.offers = policy.stuck, policy.offers
         self.clock, self.journal, self.panes = FakeClock(), FakeJournal(), FakePanes(up=False)
         self.repositories, self.folders, self.judge, self.host = (
             FakeRepositories(),

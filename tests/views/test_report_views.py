@@ -171,3 +171,26 @@ def test_what_the_operator_asked_for_needs_no_other_reason():
     night.task("main")
     night.say(events.ActionIntended(type="Pause", args={"loop": "l1"}, why=ASKED, by="operator"), "l1")
     assert "operator: pause l1; no result recorded\n" in terminal.render_report(told(night))
+
+
+@pytest.mark.parametrize(
+    ("usage", "line"),
+    [
+        (records.Usage(tokens_in=2_500_000, tokens_out=80_000, cost_usd=1234.5), "2.5M tokens in, 80k out; $1,234.50."),
+        (
+            records.Usage(tokens_in=900, tokens_out=10, model="m"),
+            "900 tokens in, 10 out; about $0.0020, some of it by list prices.",
+        ),
+        (records.Usage(tokens_in=900, tokens_out=10), "900 tokens in, 10 out; what they cost is not known."),
+        (records.Usage(), None),
+    ],
+)
+def test_a_person_reads_what_the_night_cost_and_how_that_is_known(usage, line):
+    night = Night()
+    night.started()
+    night.task()
+    night.ended("fix-1", 1, usage=usage)
+    made = report(night.entries, 0.0, price=lambda told: 0.002 if told.model else None)
+    for text in (terminal.render_report(made), markdown.render_report(made)):
+        plain = " ".join(text.replace("\\", "").split())
+        assert line in plain if line else "tokens in," not in plain

@@ -8,7 +8,7 @@ from ralphd.core import actions, events
 from ralphd.core.actions import Decision
 from ralphd.core.notices import tell_person
 from ralphd.core.policy import judging, rungs, running, scaling, sharing
-from ralphd.core.policy.judging import checkable
+from ralphd.core.policy.judging import checkable, passed_over
 from ralphd.core.policy.present import Bounds, Head, LoopNow, Moved, Present, Strain
 from ralphd.core.policy.rungs import Offer, Rung, offers, stuck
 from ralphd.core.policy.running import LEFT_BY_HANGUP, SPAWN_BACKOFF_MAX_S, SPAWN_PATIENCE_S, over
@@ -35,6 +35,7 @@ __all__ = [
     "decide",
     "offers",
     "over",
+    "passed_over",
     "stuck",
     "vet",
 ]
@@ -58,6 +59,7 @@ RULES = (
     judging.verify_claims,  # a claim is settled by a verdict
     judging.verify_ends,  # what a session left behind
     judging.verify_heads,  # and what it commits meanwhile
+    judging.verify_passed_over,  # and what was good before it became worse
     rungs.restore_protected,  # nothing that is built on a changed judge can count
     rungs.cure,  # the least that may help a loop in trouble, a rung higher the fourth time
     tell,  # what the next session has to know

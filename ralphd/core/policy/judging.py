@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ralphd.core import actions, codec, events
 from ralphd.core.actions import Decision
 from ralphd.core.exchange import Want
+from ralphd.core.history import Session
 from ralphd.core.model import Candidate, Verdict, Verifier, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy.present import Head, LoopNow, Present
@@ -45,6 +46,36 @@ def verify_heads(state: NightState, present: Present) -> Iterator[Decision]:
         task = state.tasks[loop.loop.task]
         if head is not None and head.tree not in task.judged and _worth(state, task, head.commit):
             yield Decision(action=actions.Verify(candidate=_candidate(loop, head)), why="a new commit")
+
+
+def verify_passed_over(state: NightState, _present: Present) -> Iterator[Decision]:
+    for loop in state.loops.values():
+        session = passed_over(state, loop)
+        if session is not None:
+            left = Ending(entry=0, generation=session.generation, trajectory=session.trajectory, head=session.after)
+            yield Decision(
+                action=actions.Verify(candidate=_left_by(loop, left)),
+                why="what came after it is no gain, and nobody judged whether this was one",
+            )
+
+
+def passed_over(state: NightState, loop: LoopState) -> Session | None:
+    """Return the newest session whose end nobody judged, though a later one was judged and is not the loop's best.
+
+    Usually a newer commit holds all that an older one had, so that only the newest is judged. Not when it is worse.
+    """
+    task, sessions = state.tasks[loop.loop.task], loop.past.sessions
+    gained = loop.past.gains[-1] if loop.past.gains else None
+    if not sessions or (gained is not None and gained.commit == sessions[-1].after):
+        return None
+    if sessions[-1].after not in {*task.commits, task.task.base}:
+        return None
+    for session in reversed(sessions):
+        if gained is not None and session.key == gained.key:
+            return None
+        if session.moved and _worth(state, task, session.after):
+            return session
+    return None
 
 
 def _worth(state: NightState, task: TaskState, commit: str) -> bool:
