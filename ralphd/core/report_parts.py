@@ -117,6 +117,44 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Span:
+    """Sessions of a loop one after the other that ended alike. ``kind`` None: it has no recorded end."""
+
+    at: float
+    until_at: float | None
+    kind: str | None
+    sessions: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strip:
+    """What a loop did all night."""
+
+    loop: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """How often something went wrong between two moments, and which kind most often."""
+
+    at: float
+    until_at: float
+    count: int
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fewer:
+    """What the night would have given with fewer loops: the mean over all choices of that many."""
+
+    task: str
+    loops: int
+    of: int
+    best_score: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Totals:
     """The night in figures. ``hours`` until its end, or until the last thing that was recorded.
 
@@ -154,3 +192,6 @@ class Report:
     evidence: tuple[TraceFact, ...]
     unknown: tuple[Unknown, ...]
     taken: tuple[Taken, ...] = ()
+    strips: tuple[Strip, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    fewer: tuple[Fewer, ...] = ()
