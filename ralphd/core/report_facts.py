@@ -32,6 +32,7 @@ class LoopFacts:
     usage: dict[Key, records.Usage] = field(default_factory=dict)
     logs: dict[Key, str] = field(default_factory=dict)
     moved_to: dict[str, None] = field(default_factory=dict)  # commits, in order
+    spans: dict[Key, tuple[float, float | None]] = field(default_factory=dict)  # when each trajectory began and ended
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
@@ -104,6 +105,7 @@ class Facts:
     loops: dict[str, LoopFacts] = field(default_factory=dict)
     verdicts: list[JudgedFact] = field(default_factory=list)
     elsewhere: Counter[str] = field(default_factory=Counter)  # outcomes of no loop
+    troubles: list[tuple[float, str]] = field(default_factory=list)  # when what went wrong
     claims: dict[int, tuple[str, Key]] = field(default_factory=dict)  # by id of the TrajectoryEnded entry
     actions: list[ActionFact] = field(default_factory=list)
     intents: dict[int, ActionFact] = field(default_factory=dict)
@@ -172,6 +174,7 @@ def _trace(facts: Facts, entry: events.Entry, outcome: Outcome) -> None:
     kind = outcome.kind.value
     if outcome.kind.family == "done" and outcome.kind is not Kind.COMPACTION_LIMIT:
         return
+    facts.troubles.append((entry.at - facts.jumped_s, kind))
     traces = facts.traces.setdefault(kind, [])
     if len(traces) >= EVIDENCE_A_KIND:
         return
@@ -221,6 +224,7 @@ def _began(facts: Facts, entry: events.Entry) -> None:
     loop = facts.of(entry.loop)
     loop.began.add(_key(entry))
     loop.logs[_key(entry)] = entry.body.log
+    loop.spans[_key(entry)] = (entry.at - facts.jumped_s, None)
     loop.generation = max(loop.generation, entry.generation)
 
 
@@ -237,6 +241,8 @@ def _ended(facts: Facts, entry: events.Entry) -> None:
     loop.generation = max(loop.generation, entry.generation)
     loop.ends[key] = body.outcome.kind
     _own_retries(facts, body.outcome.detail.get("own_retries"))
+    ended_at = entry.at - facts.jumped_s
+    loop.spans[key] = (loop.spans.get(key, (ended_at - body.seconds, None))[0], ended_at)
     loop.usage[key] = _newest(loop.usage.get(key), body.usage)
     if body.head_after and body.head_after != body.head_before:
         loop.moved_to[body.head_after] = None

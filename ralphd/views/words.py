@@ -218,6 +218,22 @@ def _loops(report: Report) -> Iterator[Block]:
     yield Table(header=header, rows=rows, numbers=frozenset(range(first, first + 5)))
 
 
+def _fewer(report: Report) -> Iterator[Block]:
+    """Tell whether more loops would have helped, by what fewer would have given."""
+    if not report.fewer:
+        return
+    yield Heading(text="Would more loops have helped?")
+    several = len(report.tasks) > 1
+    best = {task.name: task.best.score for task in report.tasks if task.best}
+    for task in dict.fromkeys(fewer.task for fewer in report.fewer):
+        told = [fewer for fewer in report.fewer if fewer.task == task]
+        means = " and ".join(f"{number(one.best_score)} with {one.loops}" for one in told)
+        yield Paragraph(
+            text=f"{f'{task}: of' if several else 'Of'} the {told[0].of} loops with a score the best has "
+            f"{number(best.get(task))}. On average it would have been {means} of them."
+        )
+
+
 def _failures(report: Report) -> Iterator[Block]:
     failed = {kind: count for kind, count in report.outcomes.items() if not kind.startswith("done.")}
     limit = Kind.COMPACTION_LIMIT.value
@@ -383,6 +399,7 @@ SECTIONS: tuple[Callable[[Report], Iterator[Block]], ...] = (
     _night,
     _taking,
     _loops,
+    _fewer,
     _failures,
     _decisions,
     _advice,
