@@ -178,6 +178,7 @@ class Stream:
                 error=" ".join(dict.fromkeys(word[:200] for word in words if isinstance(word, str) and word)),
                 message=message[:TEXT_CHARS],
                 retry_after_s=_wait_s(headers),
+                retry_after=next((text(headers[name]) for name in headers if name.lower() == "retry-after"), "")[:200],
                 endless=overflow and self._overflows >= IN_VAIN,
             ),
         )
@@ -263,7 +264,7 @@ def _body(value: object) -> Event:
 
 
 def _wait_s(headers: Event) -> float | None:
-    """Return the seconds of a ``retry-after`` header; a date there is left to the backoff."""
+    """Return the seconds of a ``retry-after`` header; a date is read where the time is known."""
     told = {name.lower(): value for name, value in headers.items()}
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = text(told.get(name)).strip()

@@ -148,7 +148,7 @@ class Attempt:
             compactions=tally.compactions,
             last_byte=now,
             last_work=now,
-            turns=tells.tokens and not tells.partial,
+            turns=tells.tokens and tells.streams and not tells.partial,
         )
         self._stirring = Stirring(self._tree, own=session.pid, idle_share=tells.idle_share, idle_bytes=tells.idle_bytes)
         shortest_s = min(limits.quiet_s, limits.stream_s) if self._patience.turns else limits.quiet_s
