@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 MESSAGE_CHARS = 500
 SIGNAL_BASE = 128  # a program that catches a signal exits with this much more
 FIRST_OWN_CODE = 124  # from here on an exit code tells of a time-out, a shell's trouble or a signal, not of inference
-CATCHES_SIGNALS = ("claude", "pi")  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
+CATCHES_SIGNALS = (
+    "claude",
+    "pi",
+    "qwen",
+)  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
 CODES_OF_HTTP = ("gemini",)  # CLIs that exit with the HTTP status of the failure, of which 8 bits are left
 HTTP_BASE = 256
-ENDS_WITH_RESULT = ("claude", "codex", "gemini", "mini", "opencode", "pi", "qwen")  # CLIs that tell a result last
+ENDS_WITH_RESULT = ("claude", "codex", "gemini", "mini", "opencode", "qwen")  # CLIs that tell a result last
 OWN_WORDS_APART = ("gemini", "qwen")  # CLIs whose adapter separates what they say of a failure from what the model says
 DIALOG_LINES = 8  # a question, its choices, and how to choose
 ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs

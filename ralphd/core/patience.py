@@ -44,10 +44,10 @@ class Patience:
         match signal:
             case Requesting() | Streamed():
                 self.asked_at = now
-            case Retrying(delay_s=delay_s):
+            case Retrying(delay_s=delay_s, silent_s=silent_s):
                 if self.asked_at is not None:  # else nothing would show that the next answer streams
                     self.asked_at = now
-                self.excused_until = now + max(0.0, delay_s)
+                self.excused_until = now + max(0.0, delay_s, silent_s)
             case Said() | Called() | Returned() | Resulted():
                 self.asked_at = None
             case _:

@@ -79,12 +79,16 @@ class Streamed(Signal):
 
 @dataclass(frozen=True, kw_only=True)
 class Retrying(Signal):
-    """The CLI waits by itself before asking again: alive, not stalled."""
+    """The CLI waits by itself before asking again: alive, not stalled.
+
+    ``delay_s`` is what it tells of the wait; ``silent_s`` how long it may then be silent, where it doesn't tell.
+    """
 
     status: int | None = None
     error: str = ""
     attempt: int = 0
     delay_s: float = 0.0
+    silent_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,7 +148,7 @@ class Attempt:
             compactions=tally.compactions,
             last_byte=now,
             last_work=now,
-            turns=tells.tokens and not tells.partial,
+            turns=tells.tokens and tells.streams and not tells.partial,
         )
         self._stirring = Stirring(self._tree)
         self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, limits.quiet_s * LOOK_SHARE))

@@ -275,7 +275,8 @@ class Loop:
         facts, moved = self._process(running)
         if facts.reading.result is not None:
             running.claims_done = facts.reading.result.claims_done
-        running.take_up(facts.reading, resumes=adapter(facts.cli).TELLS.resume)
+        tells = adapter(facts.cli).TELLS
+        running.take_up(facts.reading, resumes=tells.resume, unanswered=tells.keeps_unanswered)
         return dated(classify(facts), self._assignment.env, time.time()), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:

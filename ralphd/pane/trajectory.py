@@ -36,12 +36,14 @@ class Trajectory:
         self.worked = False  # in an attempt that has ended
         self.began = time.monotonic()
 
-    def take_up(self, reading: Reading, *, resumes: bool) -> None:
+    def take_up(self, reading: Reading, *, resumes: bool, unanswered: bool = True) -> None:
         """Let the next attempt take up the session of the one that ended, by the name that its CLI told, else by ours.
 
-        One that never began has no session to take up, and its name may be taken: the next begins afresh.
+        One that never began has no session to take up, and its name may be taken: the next begins afresh. So it does
+        where a CLI doesn't keep ``unanswered`` sessions, and the model has said nothing yet.
         """
-        self.resumes = resumes and reading.begun > 0
+        kept = unanswered or self.resumes or reading.said > 0 or reading.calls > 0
+        self.resumes = resumes and kept and reading.begun > 0
         if not self.resumes:
             self.session = new_session()
         elif _SESSION.fullmatch(reading.session):

@@ -76,3 +76,14 @@ def test_a_cli_that_resumes_nothing_gets_a_fresh_name(trajectory):
     trajectory.take_up(Reading(session="t-1", begun=1), resumes=False)
     assert not trajectory.resumes
     assert trajectory.session not in (ours, "t-1")
+
+
+def test_a_cli_that_keeps_no_unanswered_session_begins_afresh_until_the_model_has_answered(trajectory):
+    ours = trajectory.session
+    trajectory.take_up(Reading(session="t-1", begun=1), resumes=True, unanswered=False)
+    assert not trajectory.resumes
+    assert trajectory.session not in (ours, "t-1")
+    trajectory.take_up(Reading(session="t-2", begun=1, calls=1), resumes=True, unanswered=False)
+    assert (trajectory.resumes, trajectory.session) == (True, "t-2")
+    trajectory.take_up(Reading(session="t-2", begun=1), resumes=True, unanswered=False)  # it has the answers of before
+    assert (trajectory.resumes, trajectory.session) == (True, "t-2")

@@ -57,6 +57,13 @@ DIFFERENT: dict[str, tuple[Scene, ...]] = {
         passing("529", fault(529), fault(529), why=BY_ITSELF),
         lasting("truncated", truncate(), "inference.connection", "it asks again without streaming, which is cut too"),
     ),
+    "qwen": (
+        passing("429", fault(429), fault(429), why=BY_ITSELF),
+        passing("429, come back in 2 s", fault(429, retry_after_s=PAUSE_S), why=BY_ITSELF),
+        passing("529", fault(529, "Overloaded"), fault(529, "Overloaded"), why=BY_ITSELF),
+        lasting("reset", reset(), "inference.truncated", "it says only that the stream ended"),
+    ),
+    "gemini": (lasting("reset", reset(), "inference.truncated", "it says only that the stream ended"),),
 }
 
 
