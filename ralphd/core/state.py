@@ -134,6 +134,7 @@ class NightState:
     widths: list[tuple[float, int]] = field(default_factory=list)  # (second of the night, width) of each change
     freed_s: float = float("-inf")  # the second of the night at which disk was last freed
     seen_s: float = 0.0  # the second of the night of the newest entry of the daemon
+    released_s: dict[str, float] = field(default_factory=dict)  # shared error -> the second of the night it passed
     shared: Shared | None = None  # what most loops fail of
     config: dict[str, object] = field(default_factory=dict)
     tasks: dict[str, TaskState] = field(default_factory=dict)
@@ -426,6 +427,7 @@ def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
         case _:
             works = False
     if works:
+        state.released_s[state.shared.error] = state.seen_s
         state.shared = None
 
 

@@ -100,6 +100,11 @@ class Gatekeeper:
         gate = self.look()
         return max(0.0, gate.next_at - self._moment().now) if gate.closed else 0.0
 
+    def look_s(self) -> float:
+        """Return when to look at a closed gate again: while somebody tries, as soon as inference might be asked."""
+        again_s = LOOK_S if self._limits is None else min(LOOK_S, self._limits.backoff_min_s)
+        return min(LOOK_S, self.wait_s() or again_s)
+
     def spread_s(self) -> float:
         """Return how long to let others go first, after the gate has opened."""
         gate = self.look()

@@ -258,7 +258,7 @@ class Loop:
             self._follow_edits()
             if gate.may_go(asked=asked):
                 return
-            self._idle(min(LOOK_S, gate.wait_s() or LOOK_S))
+            self._idle(gate.look_s())
 
     def _let_others_go(self, seconds: float) -> None:
         """Start a little later than the others that waited at the gate: a small machine, and a server just back."""
@@ -275,8 +275,7 @@ class Loop:
         facts, moved = self._process(running)
         if facts.reading.result is not None:
             running.claims_done = facts.reading.result.claims_done
-        tells = adapter(facts.cli).TELLS
-        running.take_up(facts.reading, resumes=tells.resume, unanswered=tells.keeps_unanswered)
+        running.take_up(facts.reading, adapter(facts.cli).TELLS)
         return dated(classify(facts), self._assignment.env, time.time()), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:

@@ -1,7 +1,7 @@
 """The recordings of the real CLIs in ``tests/corpus``, and what is known of each.
 
 A folder is one CLI. ``NAME.jsonl`` is what it printed, ``NAME.stderr`` is there where it tells something,
-``NAME.expect.json`` is what both must come to; ``ended_by`` there: a runner would have ended it, and why.
+``NAME.expect.json`` is what both must come to; ``ended_by`` there tells why the runner ends such a run.
 ``about.json`` tells what a program can't guess: ``failure_marks`` stand in each event that reports a failure,
 ``words`` are the paths of an event where a model, a tool or a file can put words (``*`` is each item of a list),
 ``plain_failures`` are recordings that fail in plain text, ``big`` is one with a tool call that ended well, and

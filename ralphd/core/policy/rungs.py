@@ -13,6 +13,7 @@ from ralphd.core.history import Past
 from ralphd.core.policy.judging import passed_over
 from ralphd.core.policy.present import Present
 from ralphd.core.policy.running import wanted
+from ralphd.core.policy.sharing import prober
 from ralphd.core.policy.troubles import TABLE, Cause, Trouble, troubles
 from ralphd.core.state import LoopState, NightState, sound_commits
 
@@ -42,7 +43,7 @@ LADDERS: dict[Cause, Ladder] = {
     Cause.TAMPERING: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
     Cause.BROKEN: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
     Cause.MISLED: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
-    Cause.FALLING: Ladder(first=Rung.REPAIR, last=Rung.PAUSE, notes=1),
+    Cause.FALLING: Ladder(first=Rung.REPAIR, last=Rung.RESTART),
     Cause.UNDOING: Ladder(first=Rung.REPAIR, last=Rung.RESTART),
     Cause.REPEATING: Ladder(first=Rung.REPAIR, last=Rung.PAUSE),
     Cause.SAME_ERROR: Ladder(first=Rung.REPAIR, last=Rung.PAUSE),
@@ -79,7 +80,10 @@ class Offer:
 
 
 def note_troubles(state: NightState, present: Present) -> Iterator[tuple[str, events.Body]]:
-    """Tell each trouble once, with its rows, before anything is done about it."""
+    """Tell each trouble once, with its rows, before anything is done about it.
+
+    What most loops fail of is no trouble of any of them; the one that tries for all may still have its own.
+    """
     for loop in _watched(state, present):
         found = troubles(state, loop)[:1]
         for trouble in found:
@@ -163,7 +167,7 @@ def remedy(state: NightState, loop: LoopState, trouble: Trouble, now: float) -> 
     rung = due(loop, trouble.cause)
     if rung is Rung.REPAIR:
         return _hint(state, loop, trouble)
-    if state.shared is not None or (rung is Rung.RESTART and _restarted_enough(state, loop, now)):
+    if rung is Rung.RESTART and _restarted_enough(state, loop, now):
         return None
     if rung is Rung.RESTART:
         return _clean(state, loop, trouble)
@@ -184,7 +188,8 @@ def due(loop: LoopState, cause: Cause) -> Rung:
     restarts = loop.past.treated(cause, actions.RestartLoop.__name__)
     if ladder.first is Rung.REPAIR and (notes < ladder.notes or ladder.last is Rung.REPAIR):
         return Rung.REPAIR
-    if restarts < SAME_AGAIN or ladder.last is Rung.RESTART:
+    pauses = loop.past.treated(cause, actions.Park.__name__)
+    if restarts < SAME_AGAIN * (pauses + 1) or ladder.last is Rung.RESTART:
         return Rung.RESTART
     return Rung.PAUSE
 
@@ -195,13 +200,13 @@ def told_trouble(state: NightState, loop: LoopState) -> Trouble | None:
 
 
 def reset_target(state: NightState, loop: LoopState, cause: Cause) -> str:
-    """Return the commit to begin again from: the last verified one; when that didn't help, the one before, …, the base.
+    """Return the commit to begin again from: the last verified one; when twice that didn't help, the one before it, ….
 
     What misled a loop may have been committed together with a real gain.
     """
     sound = sound_commits(state.tasks[loop.loop.task], loop)
     tried = loop.past.treated(cause, actions.RestartLoop.__name__)
-    return sound[min(tried, len(sound) - 1)]
+    return sound[min(max(0, tried - 1), len(sound) - 1)]
 
 
 def resets_over_a_person(loop: LoopState, target: str) -> bool:
@@ -215,8 +220,11 @@ def _watched(state: NightState, present: Present) -> Iterator[LoopState]:
     if state.ending:
         return iter(())
     orders = ("Pause", "StopLoop", "RestartLoop", "Park")
+    waits = set(state.shared.loops) - {prober(state, present.now)} if state.shared is not None else set()
     return (
-        loop for loop in wanted(state) if not any(f"{order} {loop.loop.id}" in present.in_flight for order in orders)
+        loop
+        for loop in wanted(state)
+        if loop.loop.id not in waits and not any(f"{order} {loop.loop.id}" in present.in_flight for order in orders)
     )
 
 
