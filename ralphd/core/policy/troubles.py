@@ -172,7 +172,7 @@ def _broken(view: View) -> Trouble | None:
     def lost(_: Session, verdict: Verdict | None) -> bool:
         return unscored(task, verdict) or (gains > 0 and no_better(task, verdict, start))
 
-    after = next((after for most, after in SESSIONS_TO_BELIEVE_A_LOSS if gains <= most), 1)
+    after = SESSIONS_FOR_FEW if gains <= FEW_GAINS else 1
     found = _in_a_row(view, Cause.BROKEN, lost, judged=True, after=after)
     if found is None:
         return None
@@ -279,7 +279,7 @@ DETECTORS: tuple[Callable[[View], Trouble | None], ...] = (
     _lagging,
     _fruitless,
 )
-SESSIONS_TO_BELIEVE_A_LOSS = ((2, 3), (4, 2))  # up to so many gains: so many sessions that show it; beyond them one
+FEW_GAINS, SESSIONS_FOR_FEW = 2, 2  # of so few it may be meant: two sessions must show it; of more one is enough
 LEAST_OTHERS, MOST_OTHERS = 3, 0.75  # fewer may be lucky
 CHANCE, CHANCE_OF_ONE_THAT_GAINED = 1e-4, 1e-6  # a night has thousands of sessions, and each may begin such a row
 
