@@ -136,9 +136,7 @@ class Gatekeeper:
         if self._lock is not None and _answers(signal):
             self.answered()
         elif self._lock is None and isinstance(signal, Retrying) and signal.attempt >= OWN_RETRIES_FROM:
-            self._take()
-            if not self.look().closed:
-                self._refuse(Outcome(kind=retry_kind(signal)))
+            self._try_as_client(Outcome(kind=retry_kind(signal)))
 
     def answered(self) -> None:
         if self._lock is not None:
@@ -165,6 +163,12 @@ class Gatekeeper:
         elif self._lock is not None and self._limits is not None:
             self._write(gates.put_off(self.look(), self._moment(), self._limits))
         self.leave()
+
+    def _try_as_client(self, outcome: Outcome) -> None:
+        if outcome.kind in gates.CLOSING:
+            self._take()
+            if not self.look().closed:
+                self._refuse(outcome)
 
     def _close_for(self, outcome: Outcome) -> None:
         if self._lock is None:

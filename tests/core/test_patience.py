@@ -181,6 +181,17 @@ def test_a_cli_that_asks_in_vain_without_end_is_ended_at_once_and_one_failure_en
     assert agent.over(open_calls=1) is EndedBy.ENDLESS
 
 
+def test_a_wait_that_a_final_result_ended_no_longer_excuses():
+    agent = Agent().tells(Requesting(), Retrying(delay_s=600)).after(10).tells(Said(text="well"), Resulted(ok=True))
+    assert agent.after(20).over() is EndedBy.RESULT_GRACE
+
+
+def test_a_wait_that_is_told_after_a_final_result_excuses():
+    agent = Agent().tells(Resulted(ok=True), Retrying(delay_s=600)).after(619)
+    assert agent.over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.RESULT_GRACE
+
+
 def test_an_agent_that_has_just_started_has_the_whole_limit_to_show_a_first_sign():
     assert Agent().after(899).over() is EndedBy.ITSELF
     assert Agent().after(900).over() is EndedBy.QUIET
