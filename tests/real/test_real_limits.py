@@ -41,7 +41,8 @@ def test_the_model_reads_which_limit_a_call_met(stage: Callable[..., Stage], cli
     assert_killed(told[4], "memory limit", "200.0 MiB")
     assert "daemon runs" in told[5]
     kinds = [body["outcome"]["kind"] for body in here.loop.bodies("ToolEnded")]
-    assert kinds == ["tool.timeout", "tool.memory", "tool.memory"]
+    assert kinds[:3] == ["tool.timeout", "tool.memory", "tool.memory"]
+    assert set(kinds[3:]) <= {"tool.timeout"}  # a CLI that is slow to end leaves the daemon time to meet its limit
     for name in ("hog", "daemon"):
         pid = int((Path(here.loop.worktree) / f"{name}.pid").read_text())
         until(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"the detached {name} is ended")
