@@ -103,6 +103,9 @@ def _options(assignment: Assignment, turn: Turn) -> tuple[str, ...]:
         "--format",
         "json",
         "--thinking",
+        "--print-logs",  # on stderr, since on stdout many an error is only "Check server logs for details"
+        "--log-level",
+        "ERROR",
         "--auto",  # nobody is there to be asked; what the person's configuration denies stays denied
         "--title",
         f"ralphd {assignment.night} {assignment.loop}",

@@ -186,7 +186,12 @@ class Start:
             ends_at=_ends_at(config, self.environ),
             for_s=config.night.for_s,
             version=__version__,
-            config={**self.settings.remember(), "cli": config.agent.cli, "model": config.agent.model},
+            config={
+                **self.settings.remember(),
+                "cli": config.agent.cli,
+                "model": config.agent.model,
+                "supervisor": config.supervisor.model,
+            },
         )
         names = [task.name for task in tasks]
         loops = plan.loops_of(config, names, night, self.place.state, lambda: secrets.token_hex(16))

@@ -1,4 +1,4 @@
-"""What the journal holds of a night: outcomes, actions, verdicts, or every entry."""
+"""What the journal holds of a night: outcomes, actions, verdicts, advice, or every entry."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from ralphd.edges.journal import JournalReader
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["outcomes", "actions", "verdicts", "rescue", "entries"]), default="outcomes")
+@click.argument(
+    "what", type=click.Choice(["outcomes", "actions", "verdicts", "advice", "rescue", "entries"]), default="outcomes"
+)
 @click.option("--night", metavar="NIGHT", default="", help="Of this night; else of the newest.")
 @click.option("--loop", metavar="LOOP", default="", help="Of this loop only.")
 @click.option("--bring", metavar="REF|LOOP", default="", help="With rescue: bring that work into your repository.")
 @click.option("--to", metavar="BRANCH", default="", help="With --bring: make this new branch of it, too.")
 @JSON
 def journal(what: str, night: str, loop: str, bring: str, to: str, *, as_json: bool) -> None:
-    """List the outcomes, actions, verdicts or rescued work of a night.
+    """List the outcomes, actions, verdicts, advice or rescued work of a night.
 
     Outcomes if nothing is named; entries are all there is. With --json one object a line. Rescued work is what a
-    repair or a clean restart took out of a loop's way: it is in a ref, and --bring fetches it at any time.
+    repair or a clean restart took out of a loop's way: it is in a ref, and --bring fetches it at any time. Advice is
+    what the supervisor's model was asked and answered.
     """
     if (bring and what != "rescue") or (to and not bring):
         raise UsageError("--bring belongs to `ralphd journal rescue`, and --to to --bring")
@@ -136,6 +139,13 @@ def verdicts(book: Book) -> Iterator[Line]:
             yield {**frame(entry), **told, "submission": entry.body.submission}
 
 
+def advice(book: Book) -> Iterator[Line]:
+    for entry in book.entries("Consulted"):
+        told = codec.dump(entry.body)
+        assert isinstance(told, dict)
+        yield {**frame(entry), **told}
+
+
 def entries(book: Book) -> Iterator[Line]:
     for entry in book.entries():
         type_, body = events.body_to_json(entry.body)
@@ -160,6 +170,11 @@ def _show_verdict(line: Line) -> str:
     return f"{str(line['commit'])[:12]}  {score}  {' '.join(marks)}  {str(line['why'])[:300]}"
 
 
+def _show_advice(line: Line) -> str:
+    what = "taken" if line["taken"] else f"not taken, {line['refused']}: {line['reason']}"
+    return f"{line['trouble']} -> {line['choice'] or 'no choice'}, {what}  {str(line['why'])[:300]}"
+
+
 def _show_entry(line: Line) -> str:
     return f"{line['type']}  {str(line['body'])[:300]}"
 
@@ -168,6 +183,7 @@ KINDS: dict[str, tuple[Callable[[Book], Iterator[Line]], Callable[[Line], str]]]
     "outcomes": (outcomes, _show_outcome),
     "actions": (actions, _show_action),
     "verdicts": (verdicts, _show_verdict),
+    "advice": (advice, _show_advice),
     "rescue": (rescues, show_rescue),
     "entries": (entries, _show_entry),
 }

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,13 +30,14 @@ from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
 from ralphd.daemon.assign import Assigner, base_environment
 from ralphd.daemon.close import Closing
-from ralphd.daemon.consult import Consultant, Room
+from ralphd.daemon.consult import Consultant
 from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk, Reply
 from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
 from ralphd.daemon.verify import VerifyQueue
+from ralphd.daemon.weigh import Room
 from ralphd.daemon.world import World
 from ralphd.edges.journal import Journal, JournalReader
 from ralphd.edges.journal_writer import JournalWriter
@@ -49,7 +51,6 @@ from ralphd.edges.schedule import calendar, local_zone
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
 
-CALLS_AT_ONCE = 2  # to the supervisor's model
 SHORTEST_TOLD = 8  # characters of a value that could be a secret; a shorter one is in every other line
 
 
@@ -206,8 +207,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
             next_night_at=next_night_at,
         )
 
-    advising = ThreadPoolExecutor(CALLS_AT_ONCE, "advice")
-    consultant = _consultant(frame, journal, inbox, advising)
+    consultant = _consultant(frame, journal, inbox)
     night.consult, night.hears = consultant.heed, consultant.chronicle.hear
     desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
     daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks, consultant=consultant)
@@ -215,7 +215,6 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     def close() -> None:
         verifiers.close()
         consultant.close()
-        advising.shutdown(wait=False, cancel_futures=True)  # a call ends by itself within half a minute
         slow.shutdown(wait=True, cancel_futures=True)
         judges.shutdown(wait=True, cancel_futures=True)
         aside.shutdown(wait=True, cancel_futures=True)
@@ -227,12 +226,17 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     return Parts(daemon=daemon, inbox=inbox, close=close)
 
 
-def _consultant(frame: Frame, journal: Journal, inbox: Inbox, pool: ThreadPoolExecutor) -> Consultant:
+def _aside(call: Callable[[], None]) -> None:
+    """Run a call on a thread that keeps nobody from leaving: an endpoint may hold it for as long as it likes."""
+    threading.Thread(target=call, name="advice", daemon=True).start()
+
+
+def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
     config, environ = frame.config.supervisor, frame.environ
     own = Redactor(everything_of(environ))
     consultant = Consultant(
         adviser=adviser(config.model, config.base_url, environ),
-        pool=pool,
+        run=_aside,
         inbox=inbox,
         room=Room(stuck=policy.stuck, offers=policy.offers),
         budget=config.calls,

@@ -49,7 +49,7 @@ def needs(state: NightState, now: float) -> tuple[Need, ...]:
     if state.ended_at is not None or state.ending:
         return ()
     loops = [loop for loop in state.loops.values() if loop.want is Want.RUNNING]
-    found = [*_held(loops), *_asking(loops), *_far(loops, now)]
+    found = [*_held(loops), *_asking(loops), *_far(loops, now), *_left_to_a_person(state)]
     return (*found, *_stuck(loops, now)) if not found else tuple(found)
 
 
@@ -84,8 +84,8 @@ def _held(loops: Iterable[LoopState]) -> Iterator[Need]:
 def _asking(loops: Iterable[LoopState]) -> Iterator[Need]:
     groups: dict[str, list[LoopState]] = {}
     for loop in loops:
-        if loop.asks and not loop.held_kind:
-            groups.setdefault(loop.asks[:WORDS_CHARS], []).append(loop)
+        if loop.standing.asks and not loop.held_kind:
+            groups.setdefault(loop.standing.asks[:WORDS_CHARS], []).append(loop)
     for question, asking in groups.items():
         title, way_out = TITLES[Kind.WAITING_FOR_INPUT], "ralphd answers nothing."
         body = f"{_names(asking)}: {question} {way_out}"
@@ -103,18 +103,29 @@ def _far(loops: Iterable[LoopState], now: float) -> Iterator[Need]:
         yield Need(key=f"quota {account}", title="the quota is used up", body=body, since=_since(waiting))
 
 
+def _left_to_a_person(state: NightState) -> Iterator[Need]:
+    """Tell of loops that the policy paused because what would help isn't its to do."""
+    for loop in state.loops.values():
+        last = loop.past.remedies[-1] if loop.past.remedies else None
+        by_policy = loop.want is Want.PAUSED and loop.wanted_by != "operator"
+        if by_policy and last is not None and last.action == actions.Pause.__name__:
+            since = state.started_at + state.jumped_s + last.at_s
+            title = "a loop waits for your decision"
+            yield Need(key=f"asks {loop.loop.id}", title=title, body=f"{loop.loop.id}: {loop.note[:600]}", since=since)
+
+
 def _stuck(loops: list[LoopState], now: float) -> Iterator[Need]:
-    still = [loop for loop in loops if loop.still_since is not None]
+    still = [loop for loop in loops if loop.standing.since is not None]
     if not loops or len(still) < len(loops) or now - _since(still) < STUCK_S:
         return
-    kinds = sorted({loop.waiting_kind or loop.client_waits or "held" for loop in still})
+    kinds = sorted({loop.waiting_kind or loop.standing.client_waits or "held" for loop in still})
     body = f"{_names(still)} have stood still for {(now - _since(still)) / 60:.0f} minutes: {', '.join(kinds)}."
     yield Need(key="stuck", title="no loop works", body=body, since=_since(still))
 
 
 def _since(loops: list[LoopState]) -> float:
     """Return when the newest of them came to a stand: until then one need was not the whole of it."""
-    return max((loop.still_since or 0.0 for loop in loops), default=0.0)
+    return max((loop.standing.since or 0.0 for loop in loops), default=0.0)
 
 
 def _names(loops: list[LoopState]) -> str:

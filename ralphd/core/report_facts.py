@@ -32,6 +32,7 @@ class LoopFacts:
     usage: dict[Key, records.Usage] = field(default_factory=dict)
     logs: dict[Key, str] = field(default_factory=dict)
     moved_to: dict[str, None] = field(default_factory=dict)  # commits, in order
+    spans: dict[Key, tuple[float, float | None]] = field(default_factory=dict)  # when each trajectory began and ended
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
@@ -77,6 +78,16 @@ class ActionFact:
     detail: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AdviceFact:
+    """A consultation of the supervisor's model. ``key``: the trajectory that the loop was in."""
+
+    at: float
+    loop: str
+    key: Key
+    body: events.Consulted
+
+
 @dataclass(kw_only=True)
 class Facts:
     """Everything the report is made of. Times are epoch seconds."""
@@ -94,10 +105,16 @@ class Facts:
     loops: dict[str, LoopFacts] = field(default_factory=dict)
     verdicts: list[JudgedFact] = field(default_factory=list)
     elsewhere: Counter[str] = field(default_factory=Counter)  # outcomes of no loop
+    troubles: list[tuple[float, str]] = field(default_factory=list)  # when what went wrong
     claims: dict[int, tuple[str, Key]] = field(default_factory=dict)  # by id of the TrajectoryEnded entry
     actions: list[ActionFact] = field(default_factory=list)
     intents: dict[int, ActionFact] = field(default_factory=dict)
     traces: dict[str, list[TraceFact]] = field(default_factory=dict)
+    own_retries: Counter[str] = field(default_factory=Counter)  # of CLIs by themselves, by what they met
+    own_waits_s: float = 0.0
+    supervisor: str = ""  # the model that may be asked
+    advice: list[AdviceFact] = field(default_factory=list)
+    unreached: list[float] = field(default_factory=list)  # when its endpoint was found down
     losses: list[Loss] = field(default_factory=list)  # what a damaged journal could not give back
 
     def of(self, loop: str) -> LoopFacts:
@@ -157,6 +174,7 @@ def _trace(facts: Facts, entry: events.Entry, outcome: Outcome) -> None:
     kind = outcome.kind.value
     if outcome.kind.family == "done" and outcome.kind is not Kind.COMPACTION_LIMIT:
         return
+    facts.troubles.append((entry.at - facts.jumped_s, kind))
     traces = facts.traces.setdefault(kind, [])
     if len(traces) >= EVIDENCE_A_KIND:
         return
@@ -182,6 +200,7 @@ def _night_started(facts: Facts, entry: events.Entry) -> None:
         facts.started_at = entry.at
     facts.width, facts.ends_at, facts.version = body.width, body.ends_at, body.version
     facts.ended_at = facts.why_ended = None  # a night that is taken up again has not ended
+    facts.supervisor = str(body.config.get("supervisor") or "")
 
 
 def _night_ended(facts: Facts, entry: events.Entry) -> None:
@@ -205,6 +224,7 @@ def _began(facts: Facts, entry: events.Entry) -> None:
     loop = facts.of(entry.loop)
     loop.began.add(_key(entry))
     loop.logs[_key(entry)] = entry.body.log
+    loop.spans[_key(entry)] = (entry.at - facts.jumped_s, None)
     loop.generation = max(loop.generation, entry.generation)
 
 
@@ -220,10 +240,21 @@ def _ended(facts: Facts, entry: events.Entry) -> None:
     loop.began.add(key)
     loop.generation = max(loop.generation, entry.generation)
     loop.ends[key] = body.outcome.kind
+    _own_retries(facts, body.outcome.detail.get("own_retries"))
+    ended_at = entry.at - facts.jumped_s
+    loop.spans[key] = (loop.spans.get(key, (ended_at - body.seconds, None))[0], ended_at)
     loop.usage[key] = _newest(loop.usage.get(key), body.usage)
     if body.head_after and body.head_after != body.head_before:
         loop.moved_to[body.head_after] = None
     facts.claims[entry.id] = (entry.loop, key)
+
+
+def _own_retries(facts: Facts, told: object) -> None:
+    for name, count in told.items() if isinstance(told, dict) else ():
+        if isinstance(count, (int, float)) and name == "waited_s":
+            facts.own_waits_s += count
+        elif isinstance(count, int):
+            facts.own_retries[name] += count
 
 
 def _newest(before: records.Usage | None, now: records.Usage) -> records.Usage:
@@ -231,8 +262,15 @@ def _newest(before: records.Usage | None, now: records.Usage) -> records.Usage:
     return before if before is not None and now == records.Usage() else now
 
 
+def _consulted(facts: Facts, entry: events.Entry) -> None:
+    assert isinstance(entry.body, events.Consulted)
+    facts.advice.append(AdviceFact(at=entry.at, loop=entry.loop, key=_key(entry), body=entry.body))
+
+
 def _noted(facts: Facts, entry: events.Entry) -> None:
     assert isinstance(entry.body, events.OutcomeNoted)
+    if entry.body.outcome.kind is Kind.SUPERVISOR_UNAVAILABLE:
+        facts.unreached.append(entry.at)
     loss = loss_in(entry.body.outcome)
     if loss is not None:
         facts.losses.append(loss)
@@ -305,6 +343,7 @@ _STEPS: dict[type, Callable[[Facts, events.Entry], None]] = {
     events.VerdictGiven: _judged,
     events.ClaimSettled: _settled_claim,
     events.OutcomeNoted: _noted,
+    events.Consulted: _consulted,
     events.ActionIntended: _intended,
     events.ActionSettled: _settled,
     records.TrajectoryStarted: _began,

@@ -12,6 +12,7 @@ from ralphd.core.exchange import Want
 from ralphd.core.history import Gain, Past, Remedy, Session, error_of
 from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import HEALTHY, Kind, Outcome
+from ralphd.core.standing import Standing
 
 WIDTHS_KEPT = 32
 RISES_KEPT = 512  # of a task's best; an hour of a night has a few
@@ -45,9 +46,7 @@ class LoopState:
     pane: str = ""
     agent_pid: int | None = None
     account: str = ""  # whom inference knew its newest agent as
-    client_waits: str = ""  # its CLI waits by itself before it asks again
-    asks: str = ""  # a dialog that its agent shows
-    still_since: float | None = None  # epoch seconds: since then it waits, is held, or its CLI waits
+    standing: Standing = field(default_factory=Standing)
     waiting_until: float | None = None
     waiting_kind: str = ""
     held_kind: str = ""
@@ -416,22 +415,6 @@ def valid(verdict: Verdict) -> bool:
     return verdict.kind not in {Kind.TAMPERED, Kind.FLAKY} and not verdict.unverified
 
 
-STANDING = (records.Waiting, records.Held)
-MOVING = (records.Resumed, records.TrajectoryStarted, records.AgentStarted, records.RunnerStarted)
-
-
-def _note_standing(loop: LoopState, entry: Entry) -> None:
-    """Keep since when the loop stands still, if it does."""
-    body = entry.body
-    waits = isinstance(body, records.Progressed) and bool(body.client_waits or body.asks)
-    if isinstance(body, MOVING) or (isinstance(body, records.Progressed) and not waits):
-        loop.still_since = None
-    elif (waits or isinstance(body, STANDING)) and loop.still_since is None:
-        loop.still_since = entry.at
-    if isinstance(body, (*MOVING, *STANDING, records.AttemptEnded, records.TrajectoryEnded)):
-        loop.client_waits = loop.asks = ""
-
-
 def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
     """Take a shared cause for over when one of those who suffered from it works again."""
     if state.shared is None or loop.loop.id not in state.shared.loops:
@@ -449,7 +432,7 @@ def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
 
 
 def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
-    _note_standing(loop, entry)
+    loop.standing.note(entry.body, entry.at)
     match entry.body:
         case records.RunnerStarted(pane=pane):
             loop.started = loop.runner_up = True
@@ -472,9 +455,8 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
         case records.AgentStarted(pid=pid, account=account):
             loop.agent_pid, loop.account = pid, account
             loop.waiting_until, loop.waiting_kind = None, ""
-        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet) as told:
+        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet):
             loop.usage_now, loop.compactions, loop.quiet_for_s = usage, compactions, quiet
-            loop.client_waits, loop.asks = told.client_waits, told.asks
         case records.AttemptEnded(outcome=outcome):
             loop.agent_pid, loop.last_outcome = None, outcome.kind
         case records.TrajectoryEnded() as ended:

@@ -3,58 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from ralphd.core import actions, answer, policy
-from ralphd.core.actions import Decision
+from ralphd.core import answer
 from ralphd.core.advice import Question, case_of, question
-from ralphd.core.answer import Advice, Faulty, Spent
 from ralphd.core.chronicle import Chronicle
 from ralphd.core.errors import AdviserError
-from ralphd.core.events import Consulted, OutcomeNoted
-from ralphd.core.outcomes import Evidence, Kind, Outcome
+from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Offer
 from ralphd.core.reach import Reach
-from ralphd.core.state import LoopState, NightState
+from ralphd.core.state import LoopState
 from ralphd.daemon.inbox import Advised, Inbox, Reached
 from ralphd.daemon.tick import Night
+from ralphd.daemon.weigh import PATIENCE_S, Asking, Paid, Room, record, weigh
 from ralphd.ports import Adviser
 
-PATIENCE_S = 30.0  # then the policy decides, and the answer is too late
 AN_HOUR = 3  # questions about one loop: an action needs a session or two before it shows
 AT_ONCE = 4  # questions under way: the rest is the policy's
-SAME_ADVICE = 3  # taken so often without a gain, it is futile
 SAID_AGAIN_S = 3600.0  # an endpoint that comes and goes is told of once in so long
 HOUR_S = 3600.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Room:
-    """What a model may be asked about: the loops, and what is open for each. Both are the policy's."""
-
-    stuck: Callable[[NightState, float], Sequence[str]]
-    offers: Callable[[NightState, str], Sequence[Offer]]
-
-
-@dataclass(kw_only=True)
-class Asking:
-    """A question under way. ``ended`` is how many sessions the loop had behind it."""
-
-    question: Question
-    serial: int
-    trouble: str
-    generation: int
-    since: float  # boottime
-
-
 @dataclass(kw_only=True)
 class Consultant:
-    """Belongs to the main thread, but for the calls. ``fence`` and ``chance`` draw; ``excerpt`` reads a loop's log."""
+    """Belongs to the main thread, but for the calls, which ``run`` starts elsewhere.
+
+    ``fence`` and ``chance`` draw; ``excerpt`` reads a loop's log. ``budget`` is in questions a night.
+    """
 
     adviser: Adviser
-    pool: Executor
+    run: Callable[[Callable[[], None]], object]
     inbox: Inbox
     room: Room
     budget: int
@@ -84,11 +64,20 @@ class Consultant:
         """Take the answers that came, ask what is to be asked, and return the loops to leave alone meanwhile."""
         if not self.adviser.model:
             return frozenset()
+        try:
+            return self._heed(night)
+        except Exception as error:  # what breaks here must not keep the policy from deciding
+            night.world.log.exception("asking the supervisor's model failed")
+            self._failed(night, AdviserError(f"{type(error).__name__}: {error}"[:300]))
+            return frozenset()
+
+    def _heed(self, night: Night) -> frozenset[str]:
         arrived, self.arrived = self.arrived, []
         for message in arrived:
             self._settle(night, message)
-        self._probe(night)
         now = night.world.clock.now()
+        self._give_up(night)
+        self._probe(night)
         return frozenset(name for name in self.room.stuck(night.state, now) if self._is_open(night, name))
 
     def reached(self, night: Night, message: Reached) -> None:
@@ -107,7 +96,7 @@ class Consultant:
         """Tell whether a loop's trouble is the model's for now; ask about it if that is due."""
         loop, clock = night.state.loops[name], night.world.clock
         if name in self.asking:
-            return clock.boottime() < self.asking[name].since + PATIENCE_S
+            return not self.asking[name].late
         if self.looked_at.get(name) == _how_far(loop):
             return name in self.left_alone
         self.left_alone.discard(name)
@@ -131,13 +120,14 @@ class Consultant:
         self.serial += 1
         self.looked_at[name] = _how_far(loop)
         self.asking[name] = Asking(
+            loop=name,
             question=asked,
             serial=self.serial,
             trouble=trouble,
             generation=loop.generation,
             since=clock.boottime(),
         )
-        self.pool.submit(self._call, name, self.serial, asked)
+        self.run(partial(self._call, name, self.serial, asked))
         return True
 
     def _call(self, loop: str, serial: int, asked: Question) -> None:
@@ -152,10 +142,17 @@ class Consultant:
         seconds = round(time.monotonic() - began, 3)
         self.inbox.put(Advised(loop=loop, serial=serial, body=body, error=error, seconds=seconds))
 
+    def _give_up(self, night: Night) -> None:
+        """Take an endpoint that keeps a question too long for one that is down; its call may end whenever it likes."""
+        for asking in self.asking.values():
+            if not asking.late and night.world.clock.boottime() >= asking.since + PATIENCE_S:
+                asking.late = True
+                self._failed(night, AdviserError(f"no answer within {PATIENCE_S:g} s"))
+
     def _probe(self, night: Night) -> None:
         if not self.probing and self.reach.due(night.world.clock.boottime()):
             self.probing = True
-            self.pool.submit(self._look)
+            self.run(self._look)
 
     def _look(self) -> None:
         """See whether it answers. Runs in the pool."""
@@ -189,81 +186,10 @@ class Consultant:
             return
         self.reach = self.reach.answered()
         told, spent = answer.read(asking.question, message.body)
-        offer, refused = self._weigh(night, message.loop, asking, told)
-        self._record(night, message, asking, (told, spent, offer, refused))
-
-    def _weigh(
-        self, night: Night, name: str, asking: Asking, told: Advice | Faulty
-    ) -> tuple[Offer | None, Faulty | None]:
-        """Return what to do, of what is offered now, or why the answer isn't taken."""
-        if isinstance(told, Faulty):
-            return None, told
-        offer, why = self._still_offered(night, name, asking, told.choice)
-        if offer is None:
-            return None, Faulty(kind=Kind.SUPERVISOR_STALE, why=why, choice=told.choice)
-        action = offer.action
-        if action is not None and (getattr(action, "loop", "") != name or (why := policy.vet(night.state, action))):
-            return None, Faulty(kind=Kind.SUPERVISOR_FORBIDDEN, why=why or "about another loop", choice=told.choice)
-        if self._is_futile(name, told.choice):
-            why = f"{told.choice} was taken {SAME_ADVICE} times and brought nothing"
-            return None, Faulty(kind=Kind.SUPERVISOR_FUTILE, why=why, choice=told.choice)
-        return offer, None
-
-    def _still_offered(self, night: Night, name: str, asking: Asking, choice: str) -> tuple[Offer | None, str]:
-        state, clock = night.state, night.world.clock
-        if clock.boottime() >= asking.since + PATIENCE_S:
-            return None, f"it took longer than {PATIENCE_S:g} s, and the policy had decided"
-        if state.loops[name].generation != asking.generation:
-            return None, "another generation has begun meanwhile"
-        if name not in self.room.stuck(state, clock.now()):
-            return None, "the trouble is over, or somebody else saw to it"
-        found = next((offer for offer in self.room.offers(state, name) if offer.name == choice), None)
-        if found is None:
-            return None, "it is not open any more"
-        if found.action is not None and actions.key(found.action) in night.present().in_flight:
-            return None, "it is being done already"
-        return found, ""
-
-    def _is_futile(self, name: str, choice: str) -> bool:
-        taken = [past for past in self.chronicle.past(name) if past.taken][-SAME_ADVICE:]
-        gains = self.chronicle.gains.get(name, 0)
-        return len(taken) == SAME_ADVICE and all(past.choice == choice and past.gains == gains for past in taken)
-
-    def _record(
-        self,
-        night: Night,
-        message: Advised,
-        asking: Asking,
-        came: tuple[Advice | Faulty, Spent, Offer | None, Faulty | None],
-    ) -> None:
-        told, spent, offer, refused = came
-        body = Consulted(
-            model=self.adviser.model,
-            trouble=asking.trouble,
-            prompt_sha256=asking.question.sha256,
-            offered=asking.question.offered,
-            choice=told.choice,
-            evidence=told.evidence if isinstance(told, Advice) else (),
-            why=told.why if isinstance(told, Advice) else "",
-            taken=refused is None,
-            refused=refused.kind.value if refused is not None else "",
-            reason=refused.why if refused is not None else "",
-            tokens_in=spent.tokens_in,
-            tokens_out=spent.tokens_out,
-            seconds=message.seconds,
-        )
-        entries = [night.entry(message.loop, body)]
-        if refused is not None:
-            outcome = Outcome(
-                kind=refused.kind, detail={"choice": refused.choice}, evidence=(Evidence(what=refused.why[:300]),)
-            )
-            entries.append(night.entry(message.loop, OutcomeNoted(outcome=outcome)))
-        decisions: list[Decision] = []
-        if offer is not None and offer.action is None:
+        came = weigh(night, self.room, self.chronicle, asking, told)
+        if isinstance(came, Offer) and came.action is None:
             self.left_alone.add(message.loop)
-        elif offer is not None and offer.action is not None:
-            decisions.append(Decision(action=offer.action, why=offer.why, by="supervisor", cause=offer.cause))
-        night.intend(decisions, told=entries)
+        record(night, asking, told, came, Paid(model=self.adviser.model, seconds=message.seconds, spent=spent))
 
 
 def _how_far(loop: LoopState) -> tuple[int, int]:

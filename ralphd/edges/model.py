@@ -64,7 +64,9 @@ class MessagesModel:
         self.model = model
         self._clock = clock
         http = anthropic.DefaultHttpxClient(
-            follow_redirects=False, event_hooks={"request": [_strip]}, timeout=_timeouts(anthropic)
+            follow_redirects=False,
+            event_hooks={"request": [lambda request: _strip(request, key or NO_KEY)]},
+            timeout=_timeouts(anthropic),
         )
         self._client = anthropic.Anthropic(
             api_key=key or NO_KEY,
@@ -121,9 +123,14 @@ def _timeouts(anthropic: Any) -> Any:
     return anthropic.Timeout(ANSWER_S, connect=CONNECT_S)
 
 
-def _strip(request: Any) -> None:
+def _strip(request: Any, key: str) -> None:
+    """Leave what is needed and our own key: variables of the environment may add headers, and replace the key."""
     for name in [name for name in request.headers if name.lower() not in HEADERS]:
         del request.headers[name]
+    if "x-api-key" in request.headers:
+        request.headers["x-api-key"] = key
+    else:
+        request.headers["authorization"] = f"Bearer {key}"
 
 
 def _words(error: Exception) -> str:

@@ -96,6 +96,11 @@ class Gatekeeper:
         gate = self.look()
         return max(0.0, gate.next_at - self._moment().now) if gate.closed else 0.0
 
+    def look_s(self) -> float:
+        """Return when to look at a closed gate again: while somebody tries, as soon as inference might be asked."""
+        again_s = LOOK_S if self._limits is None else min(LOOK_S, self._limits.backoff_min_s)
+        return min(LOOK_S, self.wait_s() or again_s)
+
     def spread_s(self) -> float:
         """Return how long to let others go first, after the gate has opened."""
         gate = self.look()
@@ -131,9 +136,7 @@ class Gatekeeper:
         if self._lock is not None and _answers(signal):
             self.answered()
         elif self._lock is None and isinstance(signal, Retrying) and signal.attempt >= OWN_RETRIES_FROM:
-            self._take()
-            if not self.look().closed:
-                self._refuse(Outcome(kind=retry_kind(signal)))
+            self._try_as_client(Outcome(kind=retry_kind(signal)))
 
     def answered(self) -> None:
         if self._lock is not None:
@@ -160,6 +163,12 @@ class Gatekeeper:
         elif self._lock is not None and self._limits is not None:
             self._write(gates.put_off(self.look(), self._moment(), self._limits))
         self.leave()
+
+    def _try_as_client(self, outcome: Outcome) -> None:
+        if outcome.kind in gates.CLOSING:
+            self._take()
+            if not self.look().closed:
+                self._refuse(outcome)
 
     def _close_for(self, outcome: Outcome) -> None:
         if self._lock is None:

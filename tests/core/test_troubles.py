@@ -346,6 +346,8 @@ def test_a_persons_commits_are_never_reset_over():
     assert persons[:12] in why
     assert "ralphd restart --clean a" in why
     assert not [o for o in offers(fold(night.entries), "a") if o.rung is Rung.RESTART]
+    (notify,) = night.go_on()
+    assert isinstance(notify, actions.Notify)
     assert night.go_on() == []
     assert night.go_on(now=night.now + 24 * HOUR_S) == []
     night.acted(actions.Resume(loop="a"), "a", actions.ASKED, by="operator")

@@ -155,19 +155,17 @@ def test_an_offer_about_another_loop_is_never_taken():
 
 
 class Slow(list):
-    """A pool whose calls run when ``run`` is called."""
-
-    def submit(self, call, *args):
-        self.append((call, args))
+    """Calls that end when ``run`` is called."""
 
     def run(self):
         calls, self[:] = list(self), []
-        for call, args in calls:
-            call(*args)
+        for call in calls:
+            call()
 
 
 def slowly(ward: Ward) -> Slow:
-    ward.consultant.pool = pool = Slow()
+    pool = Slow()
+    ward.consultant.run = pool.append
     return pool
 
 
@@ -351,3 +349,38 @@ def test_an_answer_is_not_settled_while_the_journal_takes_nothing():
     ward.step()
     assert len(ward.consulted()) == 1
     assert len(ward.intents("Pause")) <= 2
+
+
+def test_whatever_breaks_in_asking_the_policy_decides():
+    """A prompt that is gone, a log that can't be read, a pattern that fails: the coordinator goes on."""
+    ward = Ward()
+
+    def broken(*_args):
+        raise FileNotFoundError("prompts/supervisor.md")
+
+    ward.consultant.system = broken
+    ward.falls_ill("l1")
+    assert ward.night.consult(ward.night) == frozenset()
+    assert ward.noted(Kind.SUPERVISOR_UNAVAILABLE) == 1
+    assert "FileNotFoundError" in ward.consultant.trouble
+    ward.session_ends("l2", 1)
+    ward.step()
+    assert "a step failed" not in str(ward.daemon.troubles)
+
+
+def test_an_endpoint_that_never_lets_a_call_go_is_down_and_asked_nothing_more():
+    ward = Ward(loops=12)
+    for number in range(1, 13):
+        ward.session_ends(f"l{number}", 1)
+    ward.step()
+    pool = slowly(ward)
+    ward.ill = [f"l{n}" for n in range(1, 13)]
+    ward.step()
+    held = list(pool)
+    pool.clear()
+    assert len(held) == 4
+    for _ in range(20):
+        ward.step(31)
+        assert ward.night.consult(ward.night) == frozenset()
+    assert ward.noted(Kind.SUPERVISOR_UNAVAILABLE) == 1
+    assert len(pool) == 1  # a look whether it answers again, which it holds too

@@ -67,15 +67,16 @@ def test_nothing_of_the_environment_leaves_with_a_request(monkeypatch):
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     with serving(lambda _: said(GOOD)) as endpoint:
-        chosen = adviser("m", endpoint.url, ENVIRONMENT)
+        chosen = adviser("m", endpoint.url, {**ENVIRONMENT, "RALPHD_SUPERVISOR_KEY": "own-key"})
         chosen.ask(ASKED)
         chosen.reach()
         chosen.close()
     assert len(endpoint.received) == 2
+    assert {got.headers["authorization"] for got in endpoint.received} == {"Bearer own-key"}
     for got in endpoint.received:
         assert "canary" not in got.everything
         assert {name.lower() for name in got.headers} <= {
-            "host", "accept", "accept-encoding", "connection", "content-length", "content-type", "user-agent", "x-api-key",
+            "host", "accept", "accept-encoding", "connection", "content-length", "content-type", "user-agent", "authorization",
             "anthropic-version", "x-stainless-raw-response",
         }  # fmt: skip
 
@@ -179,7 +180,7 @@ def test_closing_it_ends_no_other_call():
 
 
 def test_the_time_for_an_answer_is_under_the_patience():
-    from ralphd.daemon.consult import PATIENCE_S
+    from ralphd.daemon.weigh import PATIENCE_S
     from ralphd.edges.model import ANSWER_S, CONNECT_S
 
     assert ANSWER_S + CONNECT_S <= PATIENCE_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,17 @@ def test_a_person_s_now_has_inference_asked_whatever_the_limit_said(make, shared
     assert one.wait_for("TrajectoryEnded")
     assert other.wait_for("TrajectoryEnded")
     assert one.outcomes()[0] == other.outcomes()[0] == "done.next"
+
+
+def test_another_address_is_taken_over_while_inference_is_waited_for(make, shared):
+    (shared / "refusal").write_text(FAR)
+    loop = make("one")
+    loop.wait_for("Waiting")
+    (shared / "up").touch()
+    loop.assign(replace(loop.assignment, account="another", env={**loop.assignment.env, "NAME": "elsewhere"}))
+    loop.wait_for("TrajectoryEnded")
+    assert loop.outcomes()[0] == "done.next"
+    assert log(shared)[:3] == ["one begin", "one end", "elsewhere begin"]
 
 
 # Waits by itself, as Claude Code does for an overload; the second process goes on with the same session.

@@ -96,7 +96,11 @@ class Stage:
         return kinds[-1:] == ["Held"]
 
     def _wait(self, ask: Any, what: str) -> Any:
+        def seen() -> Any:
+            assert self.loop.processes[-1].poll() is None, "the runner has ended"
+            return ask()
+
         try:
-            return until(ask, what, SCENE_DEADLINE_S)
+            return until(seen, what, SCENE_DEADLINE_S)
         except AssertionError as late:
-            raise AssertionError(f"{late}\n{self.loop.text()[-3000:]}") from None
+            raise AssertionError(f"{what}: {late}\n{self.loop.text()[-3000:]}") from None

@@ -20,13 +20,14 @@ from ralphd.core.state import LoopState, NightState, fold
 from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
 from ralphd.daemon.close import Closing
-from ralphd.daemon.consult import Consultant, Room
+from ralphd.daemon.consult import Consultant
 from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
 from ralphd.daemon.verify import VerifyQueue
+from ralphd.daemon.weigh import Room
 from ralphd.daemon.world import Assign, World
 from ralphd.ports import Adviser
 from ralphd.testing import (
@@ -135,7 +136,7 @@ class Story:
     def _consultant(self) -> Consultant:
         return Consultant(
             adviser=self.adviser,
-            pool=Now(),
+            run=lambda call: call(),
             inbox=self.inbox,
             room=Room(stuck=self.stuck, offers=self.offers),
             budget=self.budget,
