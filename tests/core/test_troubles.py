@@ -393,3 +393,14 @@ def test_a_session_that_goes_round_in_circles_is_told_while_it_runs():
     night.sessions["a"] = 2
     night.ended("a", 2, Kind.REPEATING, before=night.heads["a"])
     assert night.go_on() == []
+
+
+def test_restarts_that_help_nothing_are_no_more_than_three_an_hour():
+    night = Trial()
+    for _ in range(60):
+        night.session(kind=Kind.NOOP)
+        night.go_on()
+    intents = [e for e in night.entries if isinstance(e.body, events.ActionIntended) and e.body.type == "RestartLoop"]
+    at = [entry.at for entry in intents]
+    assert len(at) > 4
+    assert max(sum(since <= one < since + HOUR_S for one in at) for since in at) == 3

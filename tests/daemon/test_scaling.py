@@ -8,7 +8,7 @@ from ralphd.core import events, records
 from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Strain
-from ralphd.core.policy.scaling import WIDEN_AFTER_S
+from ralphd.core.policy.scaling import WIDEN_AFTER_S, to_park
 
 GOOD, BETTER = "1" * 40, "2" * 40
 MEMORY = Strain(kind=Kind.MEMORY_PRESSURE, words="everything waits for memory")
@@ -84,10 +84,15 @@ def test_what_a_person_paused_or_resumed_is_theirs() -> None:
     story.step()
     (kept,) = [name for name, want in wants(story).items() if want is Want.RUNNING]
     held = next(iter(parked(story)))
+    story.will_say(GOOD, 1.0)
+    story.session_ends(kept, 1, head=GOOD)
+    story.step(5)
     story.ask("resume", loops=[held])
     story.step()
     assert wants(story)[held] is Want.RUNNING
     assert parked(story) == {kept}
+    loops = [story.loop_state(name) for name in (held, kept)]
+    assert [loop.loop.id for loop in to_park(story.night.state, loops, story.clock.now())] == [kept, held]
 
 
 def test_under_strain_the_night_gets_narrower_and_wider_again_after_it() -> None:
