@@ -16,7 +16,8 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 @pytest.fixture(autouse=True)
 def _no_state_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test may find, or touch, the state folder or the tmux server of whoever runs it."""
-    kept = {"RALPHD_REAL_CLIENTS", "RALPHD_CLAUDE", "RALPHD_TEST_WORKERS"}
+    clients = ("CLAUDE", "CODEX", "OPENCODE", "PI", "GEMINI", "QWEN", "MINI")  # as tests/support/clients.py finds them
+    kept = {"RALPHD_REAL_CLIENTS", "RALPHD_TEST_WORKERS", *(f"RALPHD_{name}" for name in clients)}
     ours = [name for name in os.environ if name.startswith("RALPHD_") and name not in kept]
     for name in ("XDG_STATE_HOME", "TMUX", "TMUX_PANE", *ours):
         monkeypatch.delenv(name, raising=False)

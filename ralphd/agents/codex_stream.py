@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     Event = dict[str, object]
 
 CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_search", "collab_tool_call")
+TOO_MANY = 429
+OBEYED_S = 3600.0  # it waits as long as the server's retry-after says, without a word: ten minutes were seen
 COMPACTED = "ralphd.compacted"  # what our hook prints: the CLI itself tells nothing of a compaction
 _RECONNECTING = re.compile(r"Reconnecting\.\.\.(?: (\d{1,4})/\d{1,4})?(.*)", re.DOTALL)
 _STATUS = re.compile(r"\bstatus:? (\d{3})\b")
@@ -126,14 +128,17 @@ def _trouble(message: str, start: int, end: int) -> tuple[Signal, ...]:
     if waits is None:
         return _failed(message, start, end, final=False)
     number, why = int(waits[1] or 1), waits[2].strip(" ()")[:200]
-    return (Retrying(start=start, end=end, status=_status(why), error=why, attempt=number),)
+    known = _status(why)
+    silent_s = OBEYED_S if known == TOO_MANY else 0.0
+    return (Retrying(start=start, end=end, status=known, error=why, attempt=number, silent_s=silent_s),)
 
 
 def _failed(message: str, start: int, end: int, *, final: bool) -> tuple[Signal, ...]:
     name = ""
     body, _ = objects(message[:TEXT_CHARS].encode())  # of a 400, the answer's body is the message
     if body and (told := error_object(body[0], start, end)):
-        name, message = told.error, told.message or message
+        code = text(record(body[0].get("error")).get("code"))[:200]
+        name, message = f"{told.error} {code}".strip(), told.message or message
     flat = message[:TEXT_CHARS].replace("\u2019", "'").lower()
     failed = Failed(
         start=start,

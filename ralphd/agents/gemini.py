@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ralphd.core.exchange import Assignment
 
 # A silent thought, or a long file in one call's input, streams nothing that it prints.
-TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True)
+TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True, kept_from_call=True)
 guarded_lines = "_bgpids_file="
 
 

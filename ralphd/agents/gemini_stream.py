@@ -60,7 +60,7 @@ class Stream:
             signals.append(Unread(start=start, end=end, text=plain(rest)))
         return tuple(signals)
 
-    def read_error(self, line: bytes) -> tuple[Signal, ...]:
+    def read_error(self, line: bytes) -> tuple[Retrying, ...]:
         """Tell of the CLI's own wait before it asks again, which it announces on stderr alone."""
         told = _RETRY.match(line)
         if told is None:
@@ -114,7 +114,9 @@ class Stream:
             claims_done=ok and claims_done(words),
             terminal="" if ok else "aborted_cancelled" if kind == "FatalCancellationError" else kind or "error",
         )
-        said, self._told = self._said(end), ""
+        # A broken answer is in no session that could be taken up again, so it doesn't count as one.
+        said, self._told = self._said(end) if ok else (), ""
+        self._words = ""
         return (*said, *_used(event, span), *failed, result)
 
     def _failed(self, event: Event, span: Span) -> Failed:

@@ -95,6 +95,7 @@ def error_object(event: dict[str, object], start: int, end: int) -> Failed | Non
         error=(text(inner) or text(told.get("type")) or text(told.get("code")))[:200],
         message=(text(told.get("message")) or text(event.get("message")))[:TEXT_CHARS],
         retry_after_s=None if wait_s is None else min(wait_s, LONGEST_WAIT_S),
+        retry_after=text(event.get("retry_after"))[:200],
         resets_at=real(event.get("resets_at")),
     )
 

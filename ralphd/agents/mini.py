@@ -8,6 +8,8 @@ Recorded with 2.4.6. The choices that are not obvious:
 * It runs commands by ``/bin/sh``, whatever SHELL says; the class hands each to the guard, which answers before the
   CLI's own limit.
 * It knows no resuming, but saves its messages after each step, in a file that we name: the class takes them up again.
+* It asks for whole answers, so silence tells nothing: a long one is as silent as a dead server, which litellm gives up
+  after ten minutes.
 * Its limits of cost and steps are off: a night is not stopped for tokens. A price that it can't find is no error.
 * Without ``agent.model`` it takes the one that ``mini-extra config`` set.
 """
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     Event = dict[str, object]
 
-TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True, bare_calls=True)
+TELLS = Tells(tokens=True, compactions=False, partial=False, resume=True, streams=False, bare_calls=True)
 guarded_lines = ""
 
 FOLDER = "mini"  # below Turn.home

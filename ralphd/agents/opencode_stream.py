@@ -65,7 +65,7 @@ class Stream:
     _said: str = ""  # the newest words of the model
     _asking: bool = False  # the plugin said that a request is under way
     _plugin: bool = False  # it speaks, so that what it tells isn't told twice
-    _stopped: bool = False  # a final answer came; if more follows, it was the summary of a compaction
+    _final: Resulted | None = None  # a final answer; if more follows, it was the summary of a compaction
     _broken: int = 0  # answers in a row that broke off
     _overflows: int = 0
 
@@ -104,8 +104,8 @@ class Stream:
 
     def _step(self, event: Event, span: Span) -> tuple[Signal, ...]:
         start, end = span
-        compacted = self._stopped and not self._plugin
-        self._stopped = False
+        compacted = self._final is not None and not self._plugin
+        self._final = None
         session = text(event.get("sessionID"))[:200]
         begins = Began(start=start, end=end, session=session) if session != self._session else None
         self._session = session
@@ -121,8 +121,8 @@ class Stream:
             return (Said(start=start, end=end, text=self._said),) if self._said else ()
         if record(part.get("metadata")).get("compaction_continue") is not True:
             return ()
-        compacted = self._stopped and not self._plugin
-        self._stopped = False
+        compacted = self._final is not None and not self._plugin
+        self._final = None
         return (Compacted(start=start, end=end),) if compacted else ()
 
     def _used_tool(self, part: Event, span: Span) -> tuple[Signal, ...]:
@@ -149,9 +149,10 @@ class Stream:
         if reason in CUT_SHORT:
             what = f"the answer ended early: {reason}"
             return (Failed(start=start, end=end, error=CUT_SHORT[reason], message=what),)
-        self._stopped = True
         words = self._said[:RESULT_CHARS]
-        return (Resulted(start=start, end=end, ok=True, text=words, claims_done=claims_done(words), terminal="stop"),)
+        done = claims_done(words)
+        self._final = Resulted(start=start, end=end, ok=True, text=words, claims_done=done, terminal="stop")
+        return (self._final,)
 
     def _broke_off(self, reason: str, span: Span) -> tuple[Signal, ...]:
         self._broken += 1
@@ -164,7 +165,7 @@ class Stream:
         name, data = text(error.get("name"))[:200], record(error.get("data"))
         overflow = name == "ContextOverflowError"
         self._overflows += overflow
-        self._stopped = False
+        self._final = None
         headers, message = record(data.get("responseHeaders")), text(data.get("message"))
         # An error within a stream, which had the status 200, is quoted as the message.
         told = _body(data.get("responseBody")) or _body(message)
@@ -177,6 +178,7 @@ class Stream:
                 error=" ".join(dict.fromkeys(word[:200] for word in words if isinstance(word, str) and word)),
                 message=message[:TEXT_CHARS],
                 retry_after_s=_wait_s(headers),
+                retry_after=next((text(headers[name]) for name in headers if name.lower() == "retry-after"), "")[:200],
                 endless=overflow and self._overflows >= IN_VAIN,
             ),
         )
@@ -198,7 +200,7 @@ class Stream:
                 words = text(event.get("command"))[:TEXT_CHARS]
                 return (Called(start=start, end=end, id=name, tool=tool, command=words),)
             case "compacted" if event.get("session") in ("", self._session):
-                self._stopped = False
+                self._final = None
                 return (Compacted(start=start, end=end),)
             case "model" if not self._session:
                 self._session = text(event.get("session"))[:200]
@@ -216,8 +218,9 @@ class Stream:
             self._asking = True
             return (Requesting(start=start, end=end),)
         if state != "retry":
+            late = self._asking and self._final is not None and event.get("session") == self._session
             self._asking = False
-            return ()
+            return (self._final,) if late and self._final else ()
         self._asking = True
         wait_s = (real(event.get("wait_ms")) or 0.0) / 1000
         return (
@@ -261,7 +264,7 @@ def _body(value: object) -> Event:
 
 
 def _wait_s(headers: Event) -> float | None:
-    """Return the seconds of a ``retry-after`` header; a date there is left to the backoff."""
+    """Return the seconds of a ``retry-after`` header; a date is read where the time is known."""
     told = {name.lower(): value for name, value in headers.items()}
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = text(told.get(name)).strip()

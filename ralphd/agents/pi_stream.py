@@ -48,6 +48,7 @@ BROKE_OFF = "the model stream ended without its end"  # our extension's words; p
 PIECE = b'{"type":"message_update",'
 # A piece this long isn't looked into: an answer of 40 kB comes with 200 MB of them, and they tell no more than that.
 PIECE_BYTES = 16 << 10
+COMPACTION_S = 600.0  # a summary of 20 000 tokens, of which the stream shows nothing
 _STATUS = re.compile(r"(\d{3})\b")
 
 
@@ -123,7 +124,9 @@ class Stream:
         if words:
             signals.append(Said(start=start, end=end, text=words))
         if reason == "error":
-            signals.append(self._failure(text(message.get("errorMessage")), span))
+            ours = record(message.get("ralphd"))  # what our extension adds
+            told = text(ours.get("error")) or text(message.get("errorMessage"))
+            signals.append(self._failure(told, real(ours.get("retryAfter")), span))
         elif reason == "length" and not calls:
             signals.append(Failed(start=start, end=end, error="max_output_tokens", message="the answer ended early"))
         elif reason == "stop" and self._told_usage and not whole(usage.get("totalTokens")):
@@ -132,7 +135,7 @@ class Stream:
         self._told_usage = self._told_usage or whole(usage.get("totalTokens")) > 0
         return tuple(signals)
 
-    def _failure(self, message: str, span: Span) -> Failed:
+    def _failure(self, message: str, wait_s: float | None, span: Span) -> Failed:
         self._trouble = message
         code = _STATUS.match(message)
         cut = message.find("{")
@@ -149,6 +152,7 @@ class Stream:
             status=status(int(code[1])) if code else None,
             error=" ".join(names),
             message=(text(told.get("message")) or message)[:TEXT_CHARS],
+            retry_after_s=None if wait_s is None else min(wait_s, LONGEST_WAIT_S),
         )
 
     def _end(self, span: Span) -> tuple[Signal, ...]:
@@ -160,11 +164,11 @@ class Stream:
 
     def _compacting(self, event: Event, span: Span) -> tuple[Signal, ...]:
         start, end = span
+        waits = Retrying(start=start, end=end, error="compacting", delay_s=COMPACTION_S)
         if event.get("reason") != "overflow":
-            return (Requesting(start=start, end=end),)
+            return (waits,)
         # pi knows the words of every server for this. Without a person it ends before it has asked again.
-        failed = Failed(start=start, end=end, error="context_overflow", message=self._trouble[:TEXT_CHARS])
-        return failed, Requesting(start=start, end=end)
+        return Failed(start=start, end=end, error="context_overflow", message=self._trouble[:TEXT_CHARS]), waits
 
 
 def _called(event: Event, span: Span) -> Called:

@@ -5,6 +5,8 @@ Recorded with 0.15.10. The choices that are not obvious:
 * Its shell tool takes the first ``bash`` of PATH: that is the guard. It runs the model's line as it is, so every
   line is guarded. Where the model asks for no time it ends a call after two minutes, which no setting changes.
 * Partial messages are asked for, because only they separate the CLI's own words from the model's: see ``qwen_stream``.
+* 429 and 529 are retried by the CLI itself without end (UNATTENDED_RETRY), since it keeps the context while it waits,
+  and stderr tells of each long wait. Without that it asks in rounds for three quarters of an hour, and tells nothing.
 * It starts itself a second time; that second process and its tools outlive a SIGTERM to the first. One is enough.
 * How it logs in is the person's own setting or environment; ``--auth-type`` can be given in ``agent.args``.
 """
@@ -36,7 +38,7 @@ def launch(assignment: Assignment, turn: Turn) -> Launch:
         musts["QWEN_CODE_SYSTEM_DEFAULTS_PATH"] = f"{turn.home}/{SETTINGS}"
     return Launch(
         argv=(assignment.program, *_options(assignment, turn), *assignment.args),
-        env={**assignment.env, **musts},
+        env={"QWEN_CODE_UNATTENDED_RETRY": "1", **assignment.env, **musts},
         files=(*guarded_bash(turn), File(path=SETTINGS, text=json.dumps({"general": {"enableAutoUpdate": False}}))),
     )
 

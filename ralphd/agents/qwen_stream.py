@@ -21,7 +21,19 @@ from ralphd.agents.jsonl import (
     text,
     whole,
 )
-from ralphd.core.signals import Began, Called, Failed, Resulted, Returned, Said, Signal, Unread, Used, claims_done
+from ralphd.core.signals import (
+    Began,
+    Called,
+    Failed,
+    Resulted,
+    Retrying,
+    Returned,
+    Said,
+    Signal,
+    Unread,
+    Used,
+    claims_done,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +45,7 @@ OWN_WORDS = re.compile(
     re.DOTALL,
 )
 OWN_CHARS = 8192  # of an error the CLI quotes; some APIs send a page of HTML
+_WAITING = re.compile(rb"\[qwen-code\] Waiting for API capacity\.\.\. attempt (\d{1,6}), retry in (\d{1,6})s")
 STATUS = re.compile(r"([45]\d\d)(?: |$)")
 _TELLING = ("command", "file_path", "absolute_path", "path", "pattern", "query", "url", "prompt", "description")
 
@@ -51,6 +64,13 @@ class Stream:
         if rest or not found:
             signals.append(Unread(start=start, end=end, text=plain(rest)))
         return tuple(signals)
+
+    def read_error(self, line: bytes) -> tuple[Retrying, ...]:
+        """Tell of the CLI's own wait before it asks again, which it announces on stderr, every half minute."""
+        told = _WAITING.match(line)
+        if told is None:
+            return ()
+        return (Retrying(error="rate_limit", attempt=int(told[1]), delay_s=float(told[2])),)
 
     def _event(self, event: Event, span: Span) -> tuple[Signal, ...]:
         start, end = span

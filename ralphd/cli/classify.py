@@ -15,7 +15,7 @@ from ralphd.cli.out import JSON
 from ralphd.core import codec
 from ralphd.core.classify import explain
 from ralphd.core.errors import UsageError
-from ralphd.core.facts import Facts
+from ralphd.core.facts import EndedBy, Facts
 from ralphd.core.outcomes import Evidence, Outcome
 from ralphd.core.reading import Reading
 from ralphd.pane.zones import dated
@@ -29,9 +29,12 @@ STDERR_TAIL_BYTES = 8 << 10  # what the runner keeps of it
 @click.option("--cli", type=click.Choice(NAMES), required=True, help="Whose output it is.")
 @click.option("--exit", "code", type=click.IntRange(0, 255), help="The exit status, if it is known.")
 @click.option("--signal", "number", type=click.IntRange(1, 64), help="The signal that ended it.")
+@click.option("--ended-by", type=click.Choice([by.value for by in EndedBy if by]), help="Why a runner ended it.")
 @click.option("--stderr", "stderr", metavar="FILE", default="", help="What it wrote there.")
 @JSON
-def classify(log: str, cli: str, code: int | None, number: int | None, stderr: str, *, as_json: bool) -> None:
+def classify(
+    log: str, *, cli: str, code: int | None, number: int | None, ended_by: str | None, stderr: str, as_json: bool
+) -> None:
     """Say which outcome an agent's log tells of, and why.
 
     LOG is a file of its output, - for stdin.
@@ -43,6 +46,7 @@ def classify(log: str, cli: str, code: int | None, number: int | None, stderr: s
         cli=cli,
         exit_code=code,
         signal=number,
+        ended_by=EndedBy(ended_by or ""),
         reading=reading,
         stderr_tail=_tail(stderr),
         stderr_file=os.path.abspath(stderr) if stderr else "",

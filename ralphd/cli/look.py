@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
 
 from ralphd.cli import here, out
 from ralphd.cli.out import JSON
+from ralphd.cli.place import Place
 from ralphd.views.status import render_status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ralphd.core.report_parts import Report
 
 
 @click.command()
@@ -28,8 +34,10 @@ def status(*, as_json: bool) -> None:
 @click.argument("night", required=False, default="")
 @JSON
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+@click.option("--html", "as_html", is_flag=True, help="Print one HTML page that needs nothing else.")
+@click.option("--open", "open_it", is_flag=True, help="Write the HTML page and open it in a browser.")
 @click.option("--list", "as_list", is_flag=True, help="List the nights there are, the newest last.")
-def report(night: str, *, as_json: bool, as_markdown: bool, as_list: bool) -> None:
+def report(night: str, *, as_json: bool, as_markdown: bool, as_html: bool, open_it: bool, as_list: bool) -> None:
     """Tell what a night gave (the newest, if none is named)."""
     # status must not wait for the journal's libraries
     from ralphd.cli.reports import list_nights, make_report  # noqa: PLC0415
@@ -46,9 +54,30 @@ def report(night: str, *, as_json: bool, as_markdown: bool, as_list: bool) -> No
         out.data(to_json(made))
     elif as_markdown:
         click.echo(markdown.render_report(made), nl=False)
+    elif as_html or open_it:
+        _show_page(where, made, open_it=open_it)
     else:
         bold = sys.stdout is not None and sys.stdout.isatty()
         click.echo(terminal.render_report(made, bold=bold, encoding=out.encoding()), nl=False)
+
+
+def _show_page(where: Place, made: Report, *, open_it: bool) -> None:
+    import webbrowser  # noqa: PLC0415  # 0.1 s, which status is spared
+    from urllib.parse import quote  # noqa: PLC0415
+
+    from ralphd.cli.reports import extras, write_report  # noqa: PLC0415  # as above
+    from ralphd.core.config import Config  # noqa: PLC0415
+    from ralphd.views import html  # noqa: PLC0415
+
+    config = here.config()
+    if not open_it:
+        click.echo(html.render_report(made, extras(where, made, config)), nl=False)
+        return
+    write_report(where, config or Config(), made.night.id)
+    page = os.path.join(where.night(made.night.id), "report.html")
+    out.say(page)
+    if not webbrowser.open(f"file://{quote(page)}"):
+        out.hint("no browser could be opened here; the page is the file above")
 
 
 def _show_nights(rows: list[dict[str, object]]) -> None:

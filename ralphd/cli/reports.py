@@ -9,14 +9,20 @@ import time
 
 from ralphd.cli.place import Place
 from ralphd.core.config import Config
-from ralphd.core.errors import NothingRunning
+from ralphd.core.errors import EdgeError, NothingRunning, UsageError
+from ralphd.core.events import TaskAdded
+from ralphd.core.redact import Redactor
 from ralphd.core.report import report, to_json
-from ralphd.core.report_parts import Report
+from ralphd.core.report_parts import Report, TaskPart
 from ralphd.core.status import iso
 from ralphd.edges import takenfile
 from ralphd.edges.journal import JournalReader
+from ralphd.edges.night_repository import NightRepository
 from ralphd.edges.prices import price
-from ralphd.views import markdown
+from ralphd.edges.taking import Workshop
+from ralphd.views import html, markdown
+
+PATCH_BYTES = 400_000  # of a page; `git diff` has the rest
 
 
 def make_report(place: Place, night: str = "", config: Config | None = None) -> Report:
@@ -60,12 +66,40 @@ def list_started(place: Place, config: Config | None = None) -> list[tuple[str, 
         reader.close()
 
 
+def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
+    """Gather what only the HTML form shows: the best commits' patches and subjects. What can't be had is left out."""
+    reader = JournalReader.open(place.journal(config))
+    try:
+        found = reader.entries(made.night.id, types=("TaskAdded",))
+        tasks = {entry.body.task.name: entry.body.task for entry in found if isinstance(entry.body, TaskAdded)}
+    finally:
+        reader.close()
+    hide = Redactor([]).text
+    patches: dict[str, str] = {}
+    subjects: dict[str, str] = {}
+    for part in made.tasks:
+        with contextlib.suppress(EdgeError, UsageError, KeyError):
+            workshop = Workshop(NightRepository(tasks[part.name].night_repository))
+            workshop.require()
+            loops = [loop.best_commit for loop in made.loops if loop.task == part.name and loop.best_commit]
+            subjects |= {commit: hide(subject) for commit, subject in workshop.subjects(loops).items()}
+            patches[part.name] = hide(_patch(workshop, part))
+    return html.Extras(patches=patches, subjects=subjects)
+
+
+def _patch(workshop: Workshop, part: TaskPart) -> str:
+    if part.best is None or not part.base:
+        return ""
+    return workshop.patch(part.base, part.best.commit)[:PATCH_BYTES].decode("utf-8", "replace")
+
+
 def write_report(place: Place, config: Config, night: str) -> None:
     """Leave report.md and report.json in the night's folder, each whole or as it was."""
     made = make_report(place, night, config)
     for name, text in (
         ("report.md", markdown.render_report(made)),
         ("report.json", json.dumps(to_json(made), indent=1)),
+        ("report.html", html.render_report(made, extras(place, made, config))),
     ):
         path = os.path.join(place.night(night), name)
         draft = f"{path}.draft"

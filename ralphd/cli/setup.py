@@ -43,7 +43,7 @@ width = {width}                  # loops at once
 # until = "07:00"          # or for = "8h"; neither: until `ralphd stop`
 
 [agent]
-cli = "claude"             # claude | command | demo
+cli = "claude"             # or codex, opencode, pi, gemini, qwen, mini, command, demo
 # program = "claude"       # path or name of the executable
 # model = ""               # the one chosen model
 # env_pass = []            # names passed on from your environment, such as ["ANTHROPIC_API_KEY"]

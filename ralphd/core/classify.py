@@ -25,17 +25,24 @@ if TYPE_CHECKING:
 MESSAGE_CHARS = 500
 SIGNAL_BASE = 128  # a program that catches a signal exits with this much more
 FIRST_OWN_CODE = 124  # from here on an exit code tells of a time-out, a shell's trouble or a signal, not of inference
-CATCHES_SIGNALS = ("claude", "pi")  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
+CATCHES_SIGNALS = (
+    "claude",
+    "pi",
+    "qwen",
+)  # CLIs whose 129 and 143 mean the signal; of any other program they are just numbers
 CODES_OF_HTTP = ("gemini",)  # CLIs that exit with the HTTP status of the failure, of which 8 bits are left
 HTTP_BASE = 256
-ENDS_WITH_RESULT = ("claude", "codex", "gemini", "mini", "opencode", "pi", "qwen")  # CLIs that tell a result last
+ENDS_WITH_RESULT = ("claude", "codex", "gemini", "mini", "opencode", "qwen")  # CLIs that tell a result last
 OWN_WORDS_APART = ("gemini", "qwen")  # CLIs whose adapter separates what they say of a failure from what the model says
 DIALOG_LINES = 8  # a question, its choices, and how to choose
 ANY_LAST_WORDS = 4  # lines: a CLI's error is among its last, whatever it adds about help and logs
+ANY_FIRST_WORDS = 40  # lines: of a program that began nothing, all that it said is why; some quote a whole file
 NO_SESSION = "No conversation found with session ID"  # it can't be taken up again: begin a fresh one
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 NEVER_STARTED = re.compile(
     r"cannot be used with root|requires --verbose|session id \S* ?is already in use|invalid session id"
-    r"|input must be provided|(?:unknown|invalid|unrecognized|unexpected) (?:option|argument)",
+    r"|input must be provided|(?:unknown|invalid|unrecognized|unexpected) (?:option|argument)"
+    r"|config file at \S{1,300} is not valid|configuration is invalid at|failed to load extension",
     re.IGNORECASE,
 )
 
@@ -176,7 +183,7 @@ def config_error(facts: Facts) -> Outcome | None:
     """Recognize a CLI that refused its command line: it exited with an error and nothing had begun."""
     if not facts.exit_code or facts.reading.begun or not _idle(facts):
         return None
-    for line, evidence in _last_words(facts):
+    for line, evidence in _last_words(facts, ANY_FIRST_WORDS):
         if NEVER_STARTED.search(line):
             detail: dict[str, object] = {"code": facts.exit_code, "message": line[:MESSAGE_CHARS]}
             return Outcome(kind=Kind.CONFIG_ERROR, detail=detail, evidence=(*_exit(facts), evidence))
@@ -330,6 +337,7 @@ def _failure_detail(failed: Failed) -> dict[str, object]:
         "error": failed.error or None,
         "message": failed.message[:MESSAGE_CHARS] or None,
         "retry_after_s": failed.retry_after_s,
+        "retry_after": failed.retry_after[:MESSAGE_CHARS] or None,
         "resets_at": failed.resets_at,
     }
     return {name: value for name, value in told.items() if value is not None}
@@ -347,10 +355,11 @@ def _by_the_model(facts: Facts) -> bool:
 
 def _last_words(facts: Facts, count: int = ANY_LAST_WORDS) -> list[tuple[str, Evidence]]:
     """Return the last lines that are the CLI's own, newest first, with where they stand."""
-    lines = [line.strip() for line in facts.stderr_tail.splitlines() if line.strip()][-count:]
+    told = COLOURS.sub("", facts.stderr_tail).splitlines()
+    lines = [line.strip() for line in told if line.strip()][-count:]
     words = [(line, Evidence(what=line[:MESSAGE_CHARS], file=facts.stderr_file)) for line in reversed(lines)]
     printed: list[Unread | Resulted] = [*reversed(facts.reading.plain[-count:])]
     if facts.reading.result is not None and not _by_the_model(facts):
         printed.append(facts.reading.result)
-    told = [(signal.text.strip(), signal) for signal in printed]
-    return [*words, *((line, _seen(facts, signal, line[:MESSAGE_CHARS])) for line, signal in told)]
+    heard = [(signal.text.strip(), signal) for signal in printed]
+    return [*words, *((line, _seen(facts, signal, line[:MESSAGE_CHARS])) for line, signal in heard)]

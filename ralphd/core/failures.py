@@ -119,6 +119,7 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "please run /login",
         "(?:invalid|incorrect|missing) (?:x-)?(?:api|auth)[ -]?(?:key|token)",
         "failed to authenticate",
+        "no api key found for",
         "authentication[ _]?(?:error|failed)",
         "(?:401 )?unauthorized",
         "oauth token (?:has )?(?:expired|been revoked)",
@@ -126,7 +127,7 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     _words(
         Kind.MODEL_MISSING,
         "there's an issue with the selected model",
-        "model not found",
+        r"model (?:\"[^\"]{1,200}\" )?not found",
         "no such model",
         r"models/\S{1,80} is not found",
     ),
@@ -150,6 +151,7 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         Kind.CONNECTION,
         r"connection (?:refused|reset|dropped|error|closed|timed out)",
         "unable to connect",
+        "cannot connect to api",
         "request timed out",
         "(?:connect )?ECONN[A-Z]+",
         "ETIMEDOUT",
@@ -166,6 +168,8 @@ WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 _PREFIX = re.compile(
     r"[\[(]?(?:(?:api error|error|fatal|fatal error|claude|exception)\b[:\s\W]{0,3}){0,2}", re.IGNORECASE
 )
+# A line of opencode's log: … level=ERROR … error="ProviderModelNotFoundError: Model not found: …" …
+_LOGGED = re.compile(r"\blevel=ERROR\b.{0,300}?\berror=\"(?:\w{1,60}: )?([^\"]{1,300})")
 _STATUS = re.compile(
     r"api error:? \(?([45]\d\d)\b|request rejected \((\d{3})\)|http(?: status)? ([45]\d\d)\b", re.IGNORECASE
 )
@@ -184,6 +188,8 @@ def kind_of(failed: Failed) -> Kind | None:
 
 def kind_of_words(line: str) -> Kind | None:
     """Return the kind that a short line of plain text begins with, or None."""
+    logged = _LOGGED.search(line)
+    line = logged[1] if logged else line
     if not 0 < len(line) <= WORDS_CHARS:
         return None
     line = _flat(line)

@@ -84,8 +84,8 @@ def _held(loops: Iterable[LoopState]) -> Iterator[Need]:
 def _asking(loops: Iterable[LoopState]) -> Iterator[Need]:
     groups: dict[str, list[LoopState]] = {}
     for loop in loops:
-        if loop.asks and not loop.held_kind:
-            groups.setdefault(loop.asks[:WORDS_CHARS], []).append(loop)
+        if loop.standing.asks and not loop.held_kind:
+            groups.setdefault(loop.standing.asks[:WORDS_CHARS], []).append(loop)
     for question, asking in groups.items():
         title, way_out = TITLES[Kind.WAITING_FOR_INPUT], "ralphd answers nothing."
         body = f"{_names(asking)}: {question} {way_out}"
@@ -104,17 +104,17 @@ def _far(loops: Iterable[LoopState], now: float) -> Iterator[Need]:
 
 
 def _stuck(loops: list[LoopState], now: float) -> Iterator[Need]:
-    still = [loop for loop in loops if loop.still_since is not None]
+    still = [loop for loop in loops if loop.standing.since is not None]
     if not loops or len(still) < len(loops) or now - _since(still) < STUCK_S:
         return
-    kinds = sorted({loop.waiting_kind or loop.client_waits or "held" for loop in still})
+    kinds = sorted({loop.waiting_kind or loop.standing.client_waits or "held" for loop in still})
     body = f"{_names(still)} have stood still for {(now - _since(still)) / 60:.0f} minutes: {', '.join(kinds)}."
     yield Need(key="stuck", title="no loop works", body=body, since=_since(still))
 
 
 def _since(loops: list[LoopState]) -> float:
     """Return when the newest of them came to a stand: until then one need was not the whole of it."""
-    return max((loop.still_since or 0.0 for loop in loops), default=0.0)
+    return max((loop.standing.since or 0.0 for loop in loops), default=0.0)
 
 
 def _names(loops: list[LoopState]) -> str:

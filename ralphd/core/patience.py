@@ -44,11 +44,13 @@ class Patience:
         match signal:
             case Requesting() | Streamed():
                 self.asked_at = now
-            case Retrying(delay_s=delay_s):
+            case Retrying(delay_s=delay_s, silent_s=silent_s):
                 if self.asked_at is not None:  # else nothing would show that the next answer streams
                     self.asked_at = now
-                self.excused_until = now + max(0.0, delay_s)
-            case Said() | Called() | Returned() | Resulted():
+                self.excused_until = now + max(0.0, delay_s, silent_s)
+            case Resulted():
+                self.asked_at, self.excused_until = None, 0.0
+            case Said() | Called() | Returned():
                 self.asked_at = None
             case _:
                 pass
@@ -70,7 +72,8 @@ class Patience:
         if open_calls:
             return EndedBy.ITSELF  # a tool call has limits of its own
         if reading.settled:
-            return EndedBy.RESULT_GRACE if now - self.last_event >= self.limits.result_grace_s else EndedBy.ITSELF
+            quiet_s = now - max(self.last_event, self.excused_until)
+            return EndedBy.RESULT_GRACE if quiet_s >= self.limits.result_grace_s else EndedBy.ITSELF
         if self.asked_at is not None and now - max(self.asked_at, self.excused_until) >= self.limits.stream_s:
             return EndedBy.SILENT_STREAM
         quiet_for_s = now - self._quiet_since()
@@ -91,7 +94,7 @@ class Patience:
         if self._models_turn(reading):
             until.append(self._quiet_since() + self.limits.stream_s)
         if reading.settled:
-            until.append(self.last_event + self.limits.result_grace_s)
+            until.append(max(self.last_event, self.excused_until) + self.limits.result_grace_s)
         if self.asked_at is not None:
             until.append(max(self.asked_at, self.excused_until) + self.limits.stream_s)
         return max(0.001, min(until) - now)

@@ -6,16 +6,27 @@ import re
 import time
 from collections import Counter
 
-from ralphd.core import codec, report_advice, report_unknown
+from ralphd.core import codec, hindsight, report_advice, report_unknown, timeline
 from ralphd.core.model import Verdict, Verifier
 from ralphd.core.outcomes import HEALTHY, Kind
 from ralphd.core.progress import UNKNOWN, Rate, gain_rate
 from ralphd.core.report_facts import ActionFact, Facts, JudgedFact, LoopFacts, gather
-from ralphd.core.report_parts import ActionPart, Best, LoopPart, NightPart, Point, Report, TaskPart, Totals
+from ralphd.core.report_parts import (
+    ActionPart,
+    Best,
+    Fewer,
+    LoopPart,
+    NightPart,
+    OwnRetries,
+    Point,
+    Report,
+    TaskPart,
+    Totals,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ralphd.core.events import Entry
     from ralphd.core.records import Usage
@@ -60,9 +71,13 @@ def report(
         throughput=_throughput(facts),
         totals=_totals(facts, loops),
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
+        own_retries=OwnRetries(counts=_counts(facts.own_retries), waited_s=round(facts.own_waits_s, 1)),
         unknown=report_unknown.unknown(facts, unreadable()),
         advice=report_advice.advice(facts),
         taken=taken,
+        strips=timeline.strips(facts),
+        troubles=timeline.troubles(facts, facts.started_at, facts.last_at),
+        fewer=tuple(fewer for name in _task_names(facts) for fewer in _fewer(facts, name, loops)),
     )
 
 
@@ -279,6 +294,17 @@ def _throughput(facts: Facts) -> tuple[Point, ...]:
         if (best.get(task), submissions[task]) != before:
             points.append(_point(judged, best.get(task), submissions[task]))
     return tuple(points)
+
+
+def _fewer(facts: Facts, task: str, loops: tuple[LoopPart, ...]) -> Iterator[Fewer]:
+    """Tell what half the loops would have given, and one less than all."""
+    scores = [loop.best_score for loop in loops if loop.task == task and loop.best_score is not None]
+    if len(scores) < hindsight.LEAST:
+        return
+    lower = _verifier(facts, task).direction == "min"
+    for k in sorted({len(scores) // 2, len(scores) - 1}):
+        mean = hindsight.expected_best(scores, k, lower_is_better=lower)
+        yield Fewer(task=task, loops=k, of=len(scores), best_score=mean)
 
 
 def _point(judged: JudgedFact, best: float | None, submissions: int) -> Point:

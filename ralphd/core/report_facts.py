@@ -32,6 +32,7 @@ class LoopFacts:
     usage: dict[Key, records.Usage] = field(default_factory=dict)
     logs: dict[Key, str] = field(default_factory=dict)
     moved_to: dict[str, None] = field(default_factory=dict)  # commits, in order
+    spans: dict[Key, tuple[float, float | None]] = field(default_factory=dict)  # when each trajectory began and ended
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
@@ -104,10 +105,13 @@ class Facts:
     loops: dict[str, LoopFacts] = field(default_factory=dict)
     verdicts: list[JudgedFact] = field(default_factory=list)
     elsewhere: Counter[str] = field(default_factory=Counter)  # outcomes of no loop
+    troubles: list[tuple[float, str]] = field(default_factory=list)  # when what went wrong
     claims: dict[int, tuple[str, Key]] = field(default_factory=dict)  # by id of the TrajectoryEnded entry
     actions: list[ActionFact] = field(default_factory=list)
     intents: dict[int, ActionFact] = field(default_factory=dict)
     traces: dict[str, list[TraceFact]] = field(default_factory=dict)
+    own_retries: Counter[str] = field(default_factory=Counter)  # of CLIs by themselves, by what they met
+    own_waits_s: float = 0.0
     supervisor: str = ""  # the model that may be asked
     advice: list[AdviceFact] = field(default_factory=list)
     unreached: list[float] = field(default_factory=list)  # when its endpoint was found down
@@ -170,6 +174,7 @@ def _trace(facts: Facts, entry: events.Entry, outcome: Outcome) -> None:
     kind = outcome.kind.value
     if outcome.kind.family == "done" and outcome.kind is not Kind.COMPACTION_LIMIT:
         return
+    facts.troubles.append((entry.at - facts.jumped_s, kind))
     traces = facts.traces.setdefault(kind, [])
     if len(traces) >= EVIDENCE_A_KIND:
         return
@@ -219,6 +224,7 @@ def _began(facts: Facts, entry: events.Entry) -> None:
     loop = facts.of(entry.loop)
     loop.began.add(_key(entry))
     loop.logs[_key(entry)] = entry.body.log
+    loop.spans[_key(entry)] = (entry.at - facts.jumped_s, None)
     loop.generation = max(loop.generation, entry.generation)
 
 
@@ -234,10 +240,21 @@ def _ended(facts: Facts, entry: events.Entry) -> None:
     loop.began.add(key)
     loop.generation = max(loop.generation, entry.generation)
     loop.ends[key] = body.outcome.kind
+    _own_retries(facts, body.outcome.detail.get("own_retries"))
+    ended_at = entry.at - facts.jumped_s
+    loop.spans[key] = (loop.spans.get(key, (ended_at - body.seconds, None))[0], ended_at)
     loop.usage[key] = _newest(loop.usage.get(key), body.usage)
     if body.head_after and body.head_after != body.head_before:
         loop.moved_to[body.head_after] = None
     facts.claims[entry.id] = (entry.loop, key)
+
+
+def _own_retries(facts: Facts, told: object) -> None:
+    for name, count in told.items() if isinstance(told, dict) else ():
+        if isinstance(count, (int, float)) and name == "waited_s":
+            facts.own_waits_s += count
+        elif isinstance(count, int):
+            facts.own_retries[name] += count
 
 
 def _newest(before: records.Usage | None, now: records.Usage) -> records.Usage:

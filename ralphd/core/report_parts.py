@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ralphd.core.report_facts import TraceFact
 from ralphd.core.report_unknown import Unknown
@@ -117,6 +117,44 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Span:
+    """Sessions of a loop one after the other that ended alike. ``kind`` None: it has no recorded end."""
+
+    at: float
+    until_at: float | None
+    kind: str | None
+    sessions: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strip:
+    """What a loop did all night."""
+
+    loop: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """How often something went wrong between two moments, and which kind most often."""
+
+    at: float
+    until_at: float
+    count: int
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fewer:
+    """What the night would have given with fewer loops: the mean over all choices of that many."""
+
+    task: str
+    loops: int
+    of: int
+    best_score: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Totals:
     """The night in figures. ``hours`` until its end, or until the last thing that was recorded.
 
@@ -138,6 +176,14 @@ class Totals:
     tokens_out: int | None
     cost_usd: float | None
     cost_estimated: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRetries:
+    """How often CLIs asked inference again by themselves, by what they met, and for how long they waited."""
+
+    counts: dict[str, int]
+    waited_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,4 +231,8 @@ class Report:
     evidence: tuple[TraceFact, ...]
     unknown: tuple[Unknown, ...]
     taken: tuple[Taken, ...] = ()
+    own_retries: OwnRetries = field(default_factory=lambda: OwnRetries(counts={}, waited_s=0.0))
     advice: AdvicePart | None = None
+    strips: tuple[Strip, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    fewer: tuple[Fewer, ...] = ()

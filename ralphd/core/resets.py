@@ -94,7 +94,8 @@ def dated(outcome: Outcome, now: float, zones: Zones) -> Outcome:
     detail = dict(outcome.detail)
     told = _figure(detail.get("resets_at"))
     if told is None and _figure(detail.get("retry_after_s")) is None:
-        found = read(str(detail.get("message", "")), now, zones)
+        told = retry_after(str(detail.get("retry_after", "")), now)
+        found = read(str(detail.get("message", "")), now, zones) if told is None else None
         if found is not None:
             told, detail["reset_words"] = found.at, found.words
     if told is None:

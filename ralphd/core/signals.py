@@ -79,12 +79,16 @@ class Streamed(Signal):
 
 @dataclass(frozen=True, kw_only=True)
 class Retrying(Signal):
-    """The CLI waits by itself before asking again: alive, not stalled."""
+    """The CLI waits by itself before asking again: alive, not stalled.
+
+    ``delay_s`` is what it tells of the wait; ``silent_s`` how long it may then be silent, where it doesn't tell.
+    """
 
     status: int | None = None
     error: str = ""
     attempt: int = 0
     delay_s: float = 0.0
+    silent_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +96,15 @@ class Failed(Signal):
     """The CLI reports in a structured way that inference (or its own run) failed.
 
     ``status`` is the HTTP status; ``error`` the CLI's own name of the trouble (``rate_limit``, ``billing_error``);
-    ``retry_after_s`` and ``resets_at`` (epoch seconds) are the server's floors. ``endless``: it asks on and on by
-    itself, in vain and without a pause, so it must be ended.
+    ``retry_after_s`` and ``resets_at`` (epoch seconds) are the server's floors, ``retry_after`` one as a header had it:
+    seconds or a date. ``endless``: it asks on and on by itself, in vain and without a pause, so it must be ended.
     """
 
     status: int | None = None
     error: str = ""
     message: str = ""
     retry_after_s: float | None = None
+    retry_after: str = ""
     resets_at: float | None = None
     endless: bool = False
 

@@ -12,6 +12,7 @@ from ralphd.core.exchange import Want
 from ralphd.core.history import Gain, Past, Remedy, Session, error_of
 from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import HEALTHY, Kind, Outcome
+from ralphd.core.standing import Standing
 
 WIDTHS_KEPT = 32
 RISES_KEPT = 512  # of a task's best; an hour of a night has a few
@@ -45,9 +46,7 @@ class LoopState:
     pane: str = ""
     agent_pid: int | None = None
     account: str = ""  # whom inference knew its newest agent as
-    client_waits: str = ""  # its CLI waits by itself before it asks again
-    asks: str = ""  # a dialog that its agent shows
-    still_since: float | None = None  # epoch seconds: since then it waits, is held, or its CLI waits
+    standing: Standing = field(default_factory=Standing)
     waiting_until: float | None = None
     waiting_kind: str = ""
     held_kind: str = ""
@@ -62,6 +61,7 @@ class LoopState:
     submissions: int = 0
     last_verdict: Verdict | None = None
     judged: set[str] = field(default_factory=set)  # commits it has a verdict on
+    overtaken: dict[str, str] = field(default_factory=dict)  # commit -> the newer one that is judged in its place
     claim: Ending | None = None
     ended: Ending | None = None  # where the last session left the branch, if it moved
     claims_refuted: int = 0
@@ -135,6 +135,7 @@ class NightState:
     widths: list[tuple[float, int]] = field(default_factory=list)  # (second of the night, width) of each change
     freed_s: float = float("-inf")  # the second of the night at which disk was last freed
     seen_s: float = 0.0  # the second of the night of the newest entry of the daemon
+    released_s: dict[str, float] = field(default_factory=dict)  # shared error -> the second of the night it passed
     shared: Shared | None = None  # what most loops fail of
     config: dict[str, object] = field(default_factory=dict)
     tasks: dict[str, TaskState] = field(default_factory=dict)
@@ -214,12 +215,14 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
                 loop.returned.add(str(intended.args.get("found", "")))
             if intended.type == actions.RestartLoop.__name__:
                 state.restarts[entry.id] = entry.generation + 1
-        case events.ActionSettled(intent=intent, result=result):
+        case events.ActionSettled(intent=intent, result=result, detail=detail):
             intended_then = state.intents.pop(intent, None)
             generation = state.restarts.pop(intent, 0)
             if intended_then is not None and result == "done":
                 _apply_action(state, intended_then, generation)
                 _remember(state, intent, intended_then)
+            elif intended_then is not None and result == "overtaken":
+                _overtake(state, intended_then, detail)
         case events.VerdictGiven(verdict=verdict, submission=submission):
             _apply_verdict(state, loop, entry, verdict, submission=submission)
         case events.ClaimSettled(outcome=outcome) if loop is not None:
@@ -240,6 +243,13 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             state.ended_at, state.why_ended = entry.at, why
         case _:
             pass
+
+
+def _overtake(state: NightState, intended: events.ActionIntended, by: str) -> None:
+    action = events.action_from_json(intended.type, intended.args)
+    loop = state.loops.get(action.candidate.loop) if isinstance(action, actions.Verify) else None
+    if loop is not None and isinstance(action, actions.Verify):
+        loop.overtaken[action.candidate.commit] = by
 
 
 def _apply_jump(state: NightState, seconds: float) -> None:
@@ -415,22 +425,6 @@ def valid(verdict: Verdict) -> bool:
     return verdict.kind not in {Kind.TAMPERED, Kind.FLAKY} and not verdict.unverified
 
 
-STANDING = (records.Waiting, records.Held)
-MOVING = (records.Resumed, records.TrajectoryStarted, records.AgentStarted, records.RunnerStarted)
-
-
-def _note_standing(loop: LoopState, entry: Entry) -> None:
-    """Keep since when the loop stands still, if it does."""
-    body = entry.body
-    waits = isinstance(body, records.Progressed) and bool(body.client_waits or body.asks)
-    if isinstance(body, MOVING) or (isinstance(body, records.Progressed) and not waits):
-        loop.still_since = None
-    elif (waits or isinstance(body, STANDING)) and loop.still_since is None:
-        loop.still_since = entry.at
-    if isinstance(body, (*MOVING, *STANDING, records.AttemptEnded, records.TrajectoryEnded)):
-        loop.client_waits = loop.asks = ""
-
-
 def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
     """Take a shared cause for over when one of those who suffered from it works again."""
     if state.shared is None or loop.loop.id not in state.shared.loops:
@@ -443,13 +437,15 @@ def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
         case _:
             works = False
     if works:
+        state.released_s[state.shared.error] = state.seen_s
         state.shared = None
 
 
 def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
-    _note_standing(loop, entry)
+    loop.standing.note(entry.body, entry.at)
     match entry.body:
-        case records.RunnerStarted(pane=pane):
+        case records.RunnerStarted(pane=pane, account=account):
+            loop.account = account or loop.account
             loop.started = loop.runner_up = True
             loop.pane, loop.left = pane, ""
         case records.RunnerStopped(why=why):
@@ -470,9 +466,8 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
         case records.AgentStarted(pid=pid, account=account):
             loop.agent_pid, loop.account = pid, account
             loop.waiting_until, loop.waiting_kind = None, ""
-        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet) as told:
+        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet):
             loop.usage_now, loop.compactions, loop.quiet_for_s = usage, compactions, quiet
-            loop.client_waits, loop.asks = told.client_waits, told.asks
         case records.AttemptEnded(outcome=outcome):
             loop.agent_pid, loop.last_outcome = None, outcome.kind
         case records.TrajectoryEnded() as ended:
@@ -487,8 +482,10 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.waiting_until = None
         case records.Repaired(outcome=outcome) if outcome.kind is Kind.TAMPERED:
             loop.restore, loop.past.left = (), ""
-        case records.Repaired(ref=ref, outcome=outcome) if ref:
+        case records.Repaired(ref="", outcome=outcome) if outcome.kind.family == "git":
             loop.past.left = ""  # it may have moved the branch
+        case records.Repaired(ref=ref, outcome=outcome) if ref:
+            loop.past.left = ""
             loop.parked = {"ref": ref, "reason": PARKED_BECAUSE.get(outcome.kind, "its worktree was damaged")}
         case _:
             pass

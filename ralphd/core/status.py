@@ -104,9 +104,10 @@ def _note(loop: LoopState, now: float) -> str:
     if loop.waiting_until is not None:
         left_s = round(loop.waiting_until - now)
         return f"waits {left_s} s: {loop.waiting_kind}" if left_s > 0 else f"waits: {loop.waiting_kind}"
-    if loop.asks:
-        return f"asks: {loop.asks}"
-    return f"its client waits: {loop.client_waits}" if loop.client_waits else loop.note
+    if loop.standing.asks:
+        return f"asks: {loop.standing.asks}"
+    waits_for = loop.standing.client_waits
+    return f"its client waits: {waits_for}" if waits_for else loop.note
 
 
 def _fleet(state: NightState, rows: list[dict[str, object]], verifying: int, now: float) -> dict[str, object]:

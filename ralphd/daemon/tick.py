@@ -13,7 +13,7 @@ from ralphd.core.events import Entry
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Bounds, Present
-from ralphd.core.records import Repaired
+from ralphd.core.records import Repaired, RunnerStopped, TrajectoryEnded
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
 from ralphd.daemon.failpoints import hit
@@ -26,6 +26,7 @@ JOURNAL_PATIENCE_S = 30.0
 # While the journal takes nothing, what the runners told waits in memory up to here (some 50 MiB), then in their files.
 UNSTORED_MAX = 20_000
 GAPS_KEPT = 16
+ENDS = (TrajectoryEnded, RunnerStopped)  # records after which a branch is likely to have moved
 # What failed is not tried again before this, and then twice as late each time: a full disk must not meet a busy loop.
 AGAIN_MIN_S = 1.0
 AGAIN_MAX_S = 60.0
@@ -57,7 +58,7 @@ class Night:
         self.record(entry for entry in news if not self._known_gap(entry))
         if news:
             hit("records_submitted")
-        look(self.world, self.state, self.sight, urgent=bool(news))
+        look(self.world, self.state, self.sight, urgent=any(isinstance(entry.body, ENDS) for entry in news))
         self.advance()
 
     def advance(self) -> None:

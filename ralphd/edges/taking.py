@@ -18,6 +18,7 @@ from ralphd.edges.night_repository import NightRepository
 
 MERGE_TREE_SINCE = "2.38"  # `git merge-tree --write-tree`: a merge that needs no files
 PATHS_NAMED = 5
+SUBJECT_CHARS = 200
 _LOGGED = ("-c", "core.logAllRefUpdates=true")  # their own reflog is one more way back
 
 
@@ -87,6 +88,16 @@ class Workshop:
                 f"joining commits needs git {MERGE_TREE_SINCE} or later; take one loop at a time without it"
             )
         raise GitError(f"git can't join {ours[:12]} and {theirs[:12]}: {err.strip()[:300]}", stderr=err)
+
+    def subjects(self, commits: Sequence[str]) -> dict[str, str]:
+        """Return the first line of each commit's message; one that isn't there has none."""
+        if not commits:
+            return {}
+        asked = "".join(f"{commit}\n" for commit in commits).encode()
+        listed = self.git("rev-list", "--no-walk=unsorted", "--ignore-missing", "--format=%s", "--stdin", stdin=asked)
+        lines = listed.decode("utf-8", "replace").splitlines()
+        pairs = zip(lines[::2], lines[1::2], strict=False)
+        return {head.removeprefix("commit "): subject[:SUBJECT_CHARS] for head, subject in pairs}
 
     def patch(self, old: str, new: str) -> bytes:
         """Return a patch that `git apply` takes, binary files included."""

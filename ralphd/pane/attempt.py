@@ -148,10 +148,11 @@ class Attempt:
             compactions=tally.compactions,
             last_byte=now,
             last_work=now,
-            turns=tells.tokens and not tells.partial,
+            turns=tells.tokens and tells.streams and not tells.partial,
         )
-        self._stirring = Stirring(self._tree)
-        self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, limits.quiet_s * LOOK_SHARE))
+        self._stirring = Stirring(self._tree, own=session.pid, idle_share=tells.idle_share, idle_bytes=tells.idle_bytes)
+        shortest_s = min(limits.quiet_s, limits.stream_s) if self._patience.turns else limits.quiet_s
+        self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, shortest_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s
         self._progress_at = now + PROGRESS_S
         self._sync_at = now + SYNC_S

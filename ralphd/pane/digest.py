@@ -126,7 +126,8 @@ def sentence(signal: Signal) -> str:
         case Compacted(tokens_before=before, tokens_after=later):
             return f"context compacted ({before or '?'} -> {later or '?'} tokens)"
         case Retrying(status=status, error=error, delay_s=delay_s):
-            return f"the CLI asks again in {delay_s:.0f} s ({status or error or 'no answer'})"
+            when = f" in {delay_s:.0f} s" if delay_s else ""
+            return f"the CLI asks again{when} ({status or error or 'no answer'})"
         case Failed(status=status, error=error, message=message):
             return f"inference failed: {status or ''} {error} {message}"
         case Resulted(ok=ok, text=text):

@@ -226,6 +226,7 @@ class Loop:
     def _pass_gate(self) -> bool:
         """Wait until the gate is open or it is this loop's turn to try; False when something else is wanted of it."""
         gate, wishes = self._pane.gate, self._pane.wishes
+        self._follow_edits()
         waits = gate.look().closed and not gate.trying
         while gate.look().closed and not gate.trying and self._goes_on():
             self._wait_at_gate()
@@ -238,6 +239,12 @@ class Loop:
         wishes.ask = False
         return self._goes_on()
 
+    def _follow_edits(self) -> None:
+        """Take another key or address over while inference is waited for: it may be what mends the trouble."""
+        mine, newest = self._assignment, self._inbox.assignment()
+        if newest is not None and newest is not mine and (newest.generation, newest.cli) == (mine.generation, mine.cli):
+            self._reassign()
+
     def _goes_on(self) -> bool:
         return self._pane.wishes.want is Want.RUNNING and not self._pane.wishes.cut
 
@@ -248,9 +255,10 @@ class Loop:
         self._say(f"waits {wait_s:.0f} s with all loops of its account ({kind})")
         while self._goes_on():
             asked, wishes.retry, wishes.ask = wishes.retry or wishes.ask, False, False
+            self._follow_edits()
             if gate.may_go(asked=asked):
                 return
-            self._idle(min(LOOK_S, gate.wait_s() or LOOK_S))
+            self._idle(gate.look_s())
 
     def _let_others_go(self, seconds: float) -> None:
         """Start a little later than the others that waited at the gate: a small machine, and a server just back."""
@@ -267,7 +275,7 @@ class Loop:
         facts, moved = self._process(running)
         if facts.reading.result is not None:
             running.claims_done = facts.reading.result.claims_done
-        running.take_up(facts.reading, resumes=adapter(facts.cli).TELLS.resume)
+        running.take_up(facts.reading, adapter(facts.cli).TELLS)
         return dated(classify(facts), self._assignment.env, time.time()), moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:

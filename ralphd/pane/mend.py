@@ -22,7 +22,17 @@ from ralphd.core.repairs import (
 )
 from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, link_files
 from ralphd.pane.git import Git
-from ralphd.pane.rescue import Rescue, commit_tree, descends, free_path, renew_index, rescue, save, save_unless_kept
+from ralphd.pane.rescue import (
+    Rescue,
+    commit_tree,
+    descends,
+    free_path,
+    hidden_files,
+    renew_index,
+    rescue,
+    save,
+    save_unless_kept,
+)
 from ralphd.pane.worktree import Place, look, prepare
 
 _MOST_ROUNDS = 12  # six kinds of repair, each of which may uncover another
@@ -92,8 +102,9 @@ def carry_out(place: Place, facts: WorktreeFacts, repair: Repair, stamp: str) ->
 def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
     """Save commits and unsaved work to a rescue ref, then make branch and worktree what commit ``to`` holds.
 
-    Ignored files stay. Where git can't save all files, the worktree moves aside as it is and a fresh one takes its
-    place. No process of the loop may be alive. Raises GitError.
+    Ignored files that are small go the same way: notes hide there. What is large stays (dependencies, build trees), and
+    so do the files that were included from the person's checkout. Where git can't save all files, the worktree moves
+    aside as it is and a fresh one takes its place. No process of the loop may be alive. Raises GitError.
     """
     facts = look(place, now_s)
     for lock in facts.locks:
@@ -101,7 +112,8 @@ def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
             _move_lock_aside(place, MoveLockAside(path=lock.path), stamp)
     if not facts.linked:
         _tie_again(place, facts, TieAgain(checkout=not facts.has_files, tip=facts.tip or to), stamp)
-    saved = rescue(place, stamp, survives=to)
+    hidden = hidden_files(place)
+    saved = rescue(place, stamp, survives=to, also=hidden)
     git = Git(place.git_dir)
     if facts.tip and not (saved.ref and descends(git, facts.tip, saved.ref)):
         save_unless_kept(git, place, facts.tip, stamp, survives=to)
@@ -109,9 +121,22 @@ def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
     if not saved.complete:
         return replace(saved, moved_aside=_start_over(place, to, stamp))
     git = _point_at(place, to)
+    git("clean", "--quiet", "-fd")  # by the rules that the files were saved by: ``to`` may ignore others
     git("reset", "--quiet", "--hard", to)
-    git("clean", "--quiet", "-fd")
+    _remove(place, hidden)
     return saved
+
+
+def _remove(place: Place, names: tuple[str, ...]) -> None:
+    """Remove ignored files that were saved, and the folders that are empty then."""
+    for name in names:
+        path = f"{place.worktree}/{name}"
+        try:
+            os.unlink(path)
+            while (path := os.path.dirname(path)) != place.worktree:
+                os.rmdir(path)
+        except OSError:
+            continue  # it went meanwhile, or its folder holds more
 
 
 def _point_at(place: Place, to: str) -> Git:

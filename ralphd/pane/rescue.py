@@ -10,6 +10,9 @@ from ralphd.core.worktrees import rescue_prefix
 from ralphd.pane.git import Git
 from ralphd.pane.worktree import Place
 
+# Notes and memories of agents are some files of some kilobytes; what is more is made by tools, and dear to make again.
+HIDDEN_FILES, HIDDEN_BYTES, HIDDEN_MOST = 64, 1 << 20, 512
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rescue:
@@ -23,9 +26,10 @@ class Rescue:
     moved_aside: str = ""
 
 
-def rescue(place: Place, stamp: str, *, survives: str) -> Rescue:
+def rescue(place: Place, stamp: str, *, survives: str, also: tuple[str, ...] = ()) -> Rescue:
     """Commit what is staged, changed and untracked on top of HEAD, in an index apart, and name it by a ref.
 
+    ``also``: ignored files that are saved with it.
     Nothing is named when all of it is reachable from ``survives``, a commit that stays.
     """
     index = f"{place.admin}/ralphd-rescue.index"
@@ -35,6 +39,10 @@ def rescue(place: Place, stamp: str, *, survives: str) -> Rescue:
         _copy_index(place, git, index, head)
         staged = git.answer("write-tree")
         complete = git.succeeds("add", "--all", "--ignore-errors", *(["--sparse"] if place.sparse else []), "--", ".")
+        if also:
+            listed = b"".join(b":(literal)" + os.fsencode(name) + b"\0" for name in also)
+            from_stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
+            complete = git.run("add", "--force", "--ignore-errors", *from_stdin, stdin=listed)[0] == 0 and complete
         unsaved = git("write-tree")
     finally:
         for path in (index, f"{index}.lock"):
@@ -43,6 +51,35 @@ def rescue(place: Place, stamp: str, *, survives: str) -> Rescue:
     commit = commit_tree(git, head, staged, "Staged when ralphd saved it") if staged != unsaved else head
     commit = commit_tree(git, commit, unsaved, "Unsaved when ralphd saved it")
     return Rescue(ref=save_unless_kept(git, place, commit, stamp, survives=survives), complete=complete)
+
+
+def hidden_files(place: Place) -> tuple[str, ...]:
+    """Return the ignored files that may mislead: small ones, in folders of few, but for those that were included."""
+    listed = place.git().answer("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    found: list[str] = []
+    for name in listed.split("\0"):
+        if not name or name.rstrip("/") in place.include or os.path.basename(name.rstrip("/")).startswith(".env"):
+            continue
+        files = _below(place.worktree, name.rstrip("/"))
+        if files is not None:
+            found += [file for file in files if file not in place.include]
+    return tuple(found[:HIDDEN_MOST])
+
+
+def _below(root: str, name: str) -> list[str] | None:
+    """Return the plain files at or below ``name``; None where they are many or large."""
+    waiting, found, size = [name], [], 0
+    while waiting:
+        at = waiting.pop()
+        path = f"{root}/{at}"
+        if os.path.isdir(path) and not os.path.islink(path):
+            waiting += [f"{at}/{below}" for below in sorted(os.listdir(path)) if below != ".git"]
+        elif os.path.isfile(path) and not os.path.islink(path):
+            found.append(at)
+            size += os.lstat(path).st_size
+        if len(found) > HIDDEN_FILES or len(waiting) > HIDDEN_FILES or size > HIDDEN_BYTES:
+            return None
+    return found
 
 
 def commit_tree(git: Git, parent: str, tree: str, message: str) -> str:

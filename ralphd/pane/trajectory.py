@@ -13,6 +13,7 @@ from ralphd.pane.rawlog import RawLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ralphd.agents import Tells
     from ralphd.core.reading import Reading
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # it goes on a command line: no option, no path
@@ -32,16 +33,19 @@ class Trajectory:
         self.attempts = 0
         self.session = new_session()
         self.resumes = False
+        self.called = False  # a tool, in any attempt
         self.claims_done = False
         self.worked = False  # in an attempt that has ended
         self.began = time.monotonic()
 
-    def take_up(self, reading: Reading, *, resumes: bool) -> None:
+    def take_up(self, reading: Reading, tells: Tells) -> None:
         """Let the next attempt take up the session of the one that ended, by the name that its CLI told, else by ours.
 
         One that never began has no session to take up, and its name may be taken: the next begins afresh.
         """
-        self.resumes = resumes and reading.begun > 0
+        self.called = self.called or reading.calls > 0
+        kept = self.called or not tells.kept_from_call
+        self.resumes = tells.resume and reading.begun > 0 and kept
         if not self.resumes:
             self.session = new_session()
         elif _SESSION.fullmatch(reading.session):

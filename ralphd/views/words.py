@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ralphd.core.report_facts import TraceFact
-    from ralphd.core.report_parts import ActionPart, AdvicePart, Best, Report, TaskPart, Totals
+    from ralphd.core.report_parts import ActionPart, AdvicePart, Best, OwnRetries, Report, TaskPart, Totals
     from ralphd.core.report_unknown import Unknown
     from ralphd.core.taken import Taken
 
@@ -218,6 +218,22 @@ def _loops(report: Report) -> Iterator[Block]:
     yield Table(header=header, rows=rows, numbers=frozenset(range(first, first + 5)))
 
 
+def _fewer(report: Report) -> Iterator[Block]:
+    """Tell whether more loops would have helped, by what fewer would have given."""
+    if not report.fewer:
+        return
+    yield Heading(text="Would more loops have helped?")
+    several = len(report.tasks) > 1
+    best = {task.name: task.best.score for task in report.tasks if task.best}
+    for task in dict.fromkeys(fewer.task for fewer in report.fewer):
+        told = [fewer for fewer in report.fewer if fewer.task == task]
+        means = " and ".join(f"{number(one.best_score)} with {one.loops}" for one in told)
+        yield Paragraph(
+            text=f"{f'{task}: of' if several else 'Of'} the {told[0].of} loops with a score the best has "
+            f"{number(best.get(task))}. On average it would have been {means} of them."
+        )
+
+
 def _failures(report: Report) -> Iterator[Block]:
     failed = {kind: count for kind, count in report.outcomes.items() if not kind.startswith("done.")}
     limit = Kind.COMPACTION_LIMIT.value
@@ -226,9 +242,17 @@ def _failures(report: Report) -> Iterator[Block]:
     yield Heading(text="What went wrong")
     if not failed:
         yield Paragraph(text="Nothing that was recorded.")
-        return
-    by_count = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))
-    yield Items(items=tuple(_failure(report, kind, count) for kind, count in by_count))
+    else:
+        by_count = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))
+        yield Items(items=tuple(_failure(report, kind, count) for kind, count in by_count))
+    if report.own_retries.counts:
+        yield Paragraph(text=_own_retries(report.own_retries))
+
+
+def _own_retries(told: OwnRetries) -> str:
+    parts = ", ".join(f"{name} {count}" for name, count in told.counts.items())
+    times = many(sum(told.counts.values()), "time")
+    return f"The agents' own clients asked again {times} ({parts}), and waited {hours(told.waited_s / 3600)} for that."
 
 
 def _failure(report: Report, kind: str, count: int) -> Item:
@@ -375,6 +399,7 @@ SECTIONS: tuple[Callable[[Report], Iterator[Block]], ...] = (
     _night,
     _taking,
     _loops,
+    _fewer,
     _failures,
     _decisions,
     _advice,

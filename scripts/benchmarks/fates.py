@@ -24,8 +24,8 @@ class Limits:
     tool_s: float = 2.0
     quiet_s: float = 3.0
     result_grace_s: float = 1.0
-    backoff_s: float = 0.1
-    retry_after_s: float = 0.4  # what the server asks for: two minutes
+    backoff_s: float = 0.05
+    retry_after_s: float = 0.2  # what the server asks for
     tool_memory_mib: int = 64
     session_s: float = 6.0  # what the peer is given: longer than any session that works, its tool call included
 

@@ -149,3 +149,9 @@ def test_gemini_and_qwen_begin_a_session_and_take_it_up_again(name):
     resumed = adapter(name).launch(assignment(cli=name), Turn(session=TURN.session, attempt=2, resume=True)).argv
     assert resumed[resumed.index("--resume") + 1] == TURN.session
     assert not {"--session-id", "--model"} & set(resumed)
+
+
+def test_qwen_keeps_its_context_while_it_waits_unless_the_person_says_otherwise():
+    assert adapter("qwen").launch(assignment(cli="qwen"), TURN).env["QWEN_CODE_UNATTENDED_RETRY"] == "1"
+    told = adapter("qwen").launch(assignment(cli="qwen", env={"QWEN_CODE_UNATTENDED_RETRY": "0"}), TURN).env
+    assert told["QWEN_CODE_UNATTENDED_RETRY"] == "0"

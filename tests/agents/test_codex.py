@@ -16,8 +16,11 @@ from support.readings import facts, reading, signals
 
 from ralphd.agents import Turn, adapter, codex
 from ralphd.core.classify import classify
-from ralphd.core.exchange import Assignment
+from ralphd.core.exchange import Assignment, Limits
+from ralphd.core.facts import EndedBy
 from ralphd.core.outcomes import Kind
+from ralphd.core.patience import Patience
+from ralphd.core.reading import Reading
 from ralphd.core.signals import Called, Compacted, Resulted, Retrying, Returned
 
 TURN = Turn(session="11111111-2222-4333-8444-555555555555", guard="/state/guard", tmp="/t", home="/state/agent")
@@ -172,6 +175,17 @@ def test_a_wait_of_its_own_is_no_failure():
     )
     assert [type(signal) for signal in told] == [Retrying] * 3
     assert (told[0].attempt, told[0].status) == (2, 503)
+
+
+def test_a_wait_that_the_server_asked_for_may_be_long_and_silent():
+    message = "Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)"
+    told = signals("codex", lines({"type": "thread.started", "thread_id": "t"}, {"type": "error", "message": message}))
+    fold, patience = Reading(), Patience(limits=Limits(), last_byte=0.0, last_work=0.0, turns=True)
+    for signal in told:
+        fold.add(signal)
+        patience.note(signal, 0.0)
+    assert patience.over(1800.0, fold, open_calls=0) is EndedBy.ITSELF
+    assert patience.over(4000.0, fold, open_calls=0) is EndedBy.SILENT_STREAM
 
 
 def test_a_warning_is_no_failure_and_no_call():

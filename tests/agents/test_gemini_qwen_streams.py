@@ -129,7 +129,7 @@ def test_what_the_cache_gave_gemini_is_counted_apart():
 def test_the_exit_status_of_gemini_is_what_is_left_of_the_servers(code, kind):
     """A log that broke off tells nothing; the exit status still does."""
     assert classify(facts("gemini", gemini(), exit_code=code)).kind.value == f"inference.{kind}"
-    assert classify(facts("qwen", b"", exit_code=code)).kind.value == "agent.exited"
+    assert classify(facts("codex", b"", exit_code=code)).kind.value == "agent.exited"
 
 
 @pytest.mark.parametrize("code", [0, 1, 41, 124, 130, 137, 143])
@@ -159,3 +159,18 @@ def test_gemini_tells_of_its_own_waits_on_stderr_alone():
     assert (told.status, told.delay_s) == (None, 61.5)
     assert reader.read_error(b"  the log says: Attempt 1 failed with status 429. Retrying with backoff...") == ()
     assert reader.read_error(b"Ripgrep is not available. Falling back to GrepTool.") == ()
+
+
+def test_qwen_tells_of_its_own_waits_on_stderr_alone():
+    reader = adapter("qwen").reader()
+    (told,) = reader.read_error(b"[qwen-code] Waiting for API capacity... attempt 7, retry in 86s")
+    assert (told.error, told.attempt, told.delay_s) == ("rate_limit", 7, 86.0)
+    assert reader.read_error(b"it says [qwen-code] Waiting for API capacity... attempt 7, retry in 86s") == ()
+    assert reader.read_error(b"Operation cancelled.") == ()
+
+
+def test_a_cancelled_qwen_was_interrupted():
+    """It exits so on SIGINT and on SIGTERM."""
+    begun = lines({"type": "system", "subtype": "init", "session_id": "s1"})
+    outcome = classify(facts("qwen", begun, exit_code=130, stderr_tail="Operation cancelled.\n"))
+    assert (outcome.kind.value, outcome.detail["signal"]) == ("agent.signalled", 2)

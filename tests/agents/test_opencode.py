@@ -177,6 +177,13 @@ def test_an_event_that_comes_late_does_not_hide_the_request_that_was_told_before
     assert kinds(told("status", state="idle"), START, text("well"), finish("stop"))[-1] is Resulted
 
 
+@pytest.mark.parametrize("end", [told("status", state="idle"), told("status", session="ses_sub", state="idle")])
+def test_a_final_answer_that_comes_before_the_end_of_its_request_is_final(end):
+    busy = told("status", state="busy")
+    fold = reading("opencode", lines(START, busy, text("well"), finish("stop"), end))
+    assert fold.settled is (end["session"] == SESSION)
+
+
 def test_what_sub_agents_use_is_added_and_their_compactions_are_not():
     usage = {"tokens": {"input": 7, "output": 1}, "cost": 0.5}
     data = lines(START, told("usage", session="ses_sub", **usage), told("compacted", session="ses_sub"))

@@ -11,8 +11,11 @@ from ralphd.agents import Turn, adapter
 from ralphd.agents.pi import EXTENSION
 from ralphd.agents.pi_stream import BROKE_OFF, PIECE_BYTES
 from ralphd.core.classify import classify
-from ralphd.core.exchange import Assignment
+from ralphd.core.exchange import Assignment, Limits
+from ralphd.core.facts import EndedBy
 from ralphd.core.outcomes import Kind
+from ralphd.core.patience import Patience
+from ralphd.core.reading import Reading
 from ralphd.core.signals import Began, Called, Requesting, Resulted, Retrying, Returned, Said, Streamed, Used
 
 TURN = Turn(session="11111111-2222-4333-8444-555555555555", guard="/state/guard", tmp="/t", home="/state/agent")
@@ -142,6 +145,29 @@ def test_a_compaction_counts_once_it_has_ended_well():
     assert ended(*answer(), vain).kind is Kind.CONTEXT_OVERFLOW
 
 
+def test_a_last_compaction_is_waited_for_although_the_run_is_over():
+    """Nobody needs it, but an agent that would end by itself must not be told to have hung."""
+    limits, fold = Limits(result_grace_s=20), Reading()
+    patience = Patience(limits=limits, last_byte=0.0, last_work=0.0)
+    for signal in signals("pi", lines(*answer(), END, {"type": "compaction_start", "reason": "threshold"})):
+        fold.add(signal)
+        patience.note(signal, 0.0)
+    assert patience.over(60.0, fold, open_calls=0) is EndedBy.ITSELF
+    assert patience.over(620.0, fold, open_calls=0) is EndedBy.RESULT_GRACE
+    assert patience.next_look_s(60.0, fold) == pytest.approx(560.0)
+    assert fold.settled
+
+
+@pytest.mark.parametrize(
+    ("told", "wait_s"), [({"error": "429 Rate limit reached", "retryAfter": 600}, 600.0), ([], None)]
+)
+def test_the_wait_that_a_server_named_comes_with_the_extension(told, wait_s):
+    told = {"errorMessage": "the server names a long wait" if told else "429 Rate limit reached", "ralphd": told}
+    outcome = ended(*answer("", "error", 0, **told), END)
+    assert (outcome.kind, outcome.detail.get("retry_after_s")) == (Kind.RATE_LIMITED, wait_s)
+    assert outcome.detail["message"] == "429 Rate limit reached"
+
+
 def test_a_piece_of_a_long_answer_is_a_sign_of_life_and_is_not_looked_into():
     (start, begun, piece, end) = answer("x" * PIECE_BYTES)
     spoiled = lines(piece)[:-3] + b'"}\n'  # whoever reads it would find it broken
@@ -166,3 +192,8 @@ def test_a_piece_of_a_long_answer_is_a_sign_of_life_and_is_not_looked_into():
 )
 def test_an_event_of_any_shape_breaks_nothing(event):
     assert reading("pi", lines(event)).result is None
+
+
+def test_colours_around_its_last_words_hide_nothing():
+    words = '\x1b[31mError: Model "nope/none" not found. Use --list-models to see available models.\x1b[39m\n'
+    assert classify(facts("pi", exit_code=1, stderr_tail=words)).kind is Kind.MODEL_MISSING

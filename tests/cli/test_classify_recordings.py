@@ -18,7 +18,8 @@ def ask(log: str, name: str, *more: str) -> dict[str, object]:
     expected, errors = expectation(name), f"{CORPUS}/{name}.stderr"
     how = ("--exit", expected["exit"]) if expected["signal"] is None else ("--signal", expected["signal"])
     stderr = ("--stderr", errors) if os.path.exists(errors) else ()
-    arguments = [log, "--cli", cli_of(name), *map(str, how), *stderr, *more]
+    ended_by = ("--ended-by", expected["ended_by"]) if expected.get("ended_by") else ()
+    arguments = [log, "--cli", cli_of(name), *map(str, how), *ended_by, *stderr, *more]
     ran = CliRunner().invoke(classify, arguments, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     return json.loads(ran.stdout) if "--json" in more else {"text": ran.stdout}
@@ -57,7 +58,7 @@ def test_a_damaged_log_is_explained_without_a_mishap(name, tmp_path):
     log.write_bytes(b'\xff\0{"type":"weather"}\n' + whole[: len(whole) * 2 // 3] + b'\n{"type":"result","status":"err')
     told = ask(str(log), name, "--json")
     assert Kind(told["kind"])
-    if expectation(name)["signal"] is not None:
+    if expectation(name)["signal"] is not None and "ended_by" not in expectation(name):
         assert told["kind"] == "agent.signalled"
 
 

@@ -130,6 +130,7 @@ def test_an_auth_failure_that_then_hangs_is_an_auth_failure():
         (Failed(status=520), Kind.CONNECTION),
         (Failed(error="server_error", message="API Error: Unable to connect to API (ECONNRESET)"), Kind.CONNECTION),
         (Failed(error="connection_failed"), Kind.CONNECTION),
+        (Failed(error="APIError", message="Cannot connect to API: The socket connection was closed"), Kind.CONNECTION),
         (Failed(error="max_output_tokens"), Kind.TRUNCATED),
         (Failed(error="invalid_request rapid_refill_breaker"), Kind.CONTEXT_OVERFLOW),
         (Failed(status=400, error="invalid_request", message="Prompt is too long"), Kind.CONTEXT_OVERFLOW),

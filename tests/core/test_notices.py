@@ -7,9 +7,10 @@ from support.nights import Night
 
 from ralphd.core import notices, records
 from ralphd.core.actions import Notify, Pause, StopLoop
-from ralphd.core.outcomes import TABLE, Kind, Response
+from ralphd.core.outcomes import TABLE, Kind, Outcome, Response
 from ralphd.core.policy import LoopNow, Present
 from ralphd.core.state import fold
+from ralphd.core.status import DaemonFacts, status
 
 LOOPS = tuple(f"l{number}" for number in range(1, 13))
 
@@ -110,6 +111,60 @@ def test_a_fleet_that_stands_still_is_told_once_and_one_that_has_a_worker_is_not
     assert len(told(night, after=notices.STUCK_S)) == 1
     night.say(records.Progressed(usage=records.Usage(), compactions=0, output_bytes=9, calls=0, quiet_for_s=0), "l12")
     assert needs(night, after=notices.STUCK_S) == ()
+
+
+def test_tries_in_between_are_no_work_and_real_work_is():
+    night = begun(("l1",))
+    refused = records.AttemptEnded(attempt=1, outcome=Outcome(kind=Kind.OVERLOADED), wait_s=60.0)
+    progress = records.Progressed(usage=records.Usage(), compactions=0, output_bytes=9, calls=0, quiet_for_s=0)
+    night.say(records.Waiting(kind=Kind.OVERLOADED.value, until=night.now + 60), "l1")
+    since = night.entries[-1].at
+
+    def tries(lasting_s):
+        night.say(records.Resumed(), "l1")
+        night.say(records.AgentStarted(pid=1, start_ticks=1, attempt=2, account="x"), "l1")
+        night.now += lasting_s - 60
+        night.say(progress, "l1")
+        night.now -= 60
+        night.say(refused, "l1")
+        night.say(records.Waiting(kind=Kind.OVERLOADED.value, until=night.now + 60), "l1")
+
+    for _ in range(5):
+        tries(lasting_s=30)
+    assert fold(night.entries).loops["l1"].standing.since == since
+    tries(lasting_s=1800)
+    assert fold(night.entries).loops["l1"].standing.since == night.entries[-1].at
+    night.ended("l1", 1)
+    assert fold(night.entries).loops["l1"].standing.since is not None
+    night.began("l1", 2)
+    assert fold(night.entries).loops["l1"].standing.since is None
+
+
+@pytest.mark.parametrize(
+    ("told", "note"),
+    [
+        ({"client_waits": "overloaded"}, "its client waits: overloaded"),
+        ({"asks": "Trust it?"}, "asks: Trust it?"),
+        ({}, ""),
+    ],
+)
+def test_status_shows_what_a_client_waits_for_and_what_it_asks(told, note):
+    night = begun(("l1",))
+    progress = records.Progressed(usage=records.Usage(), compactions=0, output_bytes=9, calls=0, quiet_for_s=0, **told)
+    night.say(progress, "l1")
+    facts = DaemonFacts(pid=1, version="0", started_at=0.0)
+    shown = status(fold(night.entries), {"l1": LoopNow(alive=True)}, 0, facts, night.now)
+    assert shown["loops"][0]["note"] == note
+    assert any("Trust it?" in line for line in shown["daemon"]["trouble"]) is ("asks" in told)
+
+
+def test_status_shows_a_wait_at_the_gate_that_is_due_without_a_time():
+    night = begun(("l1",))
+    night.say(records.Waiting(kind=Kind.OVERLOADED.value, until=night.now + 600), "l1")
+    facts = DaemonFacts(pid=1, version="0", started_at=0.0)
+    state = fold(night.entries)
+    notes = [status(state, {"l1": LoopNow(alive=True)}, 0, facts, night.now + s)["loops"][0]["note"] for s in (0, 9e3)]
+    assert notes == ["waits 540 s: inference.overloaded", "waits: inference.overloaded"]
 
 
 def test_a_dialog_that_is_shown_is_told():

@@ -179,3 +179,49 @@ def test_a_cli_that_asks_in_vain_without_end_is_ended_at_once_and_one_failure_en
     assert agent.over() is EndedBy.ITSELF
     agent.tells(Failed(error="truncated", endless=True), Said(text="half an ans"))
     assert agent.over(open_calls=1) is EndedBy.ENDLESS
+
+
+def test_a_wait_that_a_final_result_ended_no_longer_excuses():
+    agent = Agent().tells(Requesting(), Retrying(delay_s=600)).after(10).tells(Said(text="well"), Resulted(ok=True))
+    assert agent.after(20).over() is EndedBy.RESULT_GRACE
+
+
+def test_a_wait_that_is_told_after_a_final_result_excuses():
+    agent = Agent().tells(Resulted(ok=True), Retrying(delay_s=600)).after(619)
+    assert agent.over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.RESULT_GRACE
+
+
+def test_an_agent_that_has_just_started_has_the_whole_limit_to_show_a_first_sign():
+    assert Agent().after(899).over() is EndedBy.ITSELF
+    assert Agent().after(900).over() is EndedBy.QUIET
+
+
+@pytest.mark.parametrize("sign", ["bytes", "work"])
+def test_either_of_two_signs_is_life_by_itself(sign):
+    agent = Agent()
+    for _ in range(20):
+        agent.after(600)
+        if sign == "bytes":
+            agent.patience.heard(agent.now)
+        else:
+            agent.patience.worked(agent.now)
+        assert agent.over() is EndedBy.ITSELF
+    assert agent.after(900).over() is EndedBy.QUIET
+
+
+def test_a_sign_found_late_counts_from_when_it_was():
+    agent = Agent().after(900)
+    agent.patience.worked(500.0)
+    assert agent.over() is EndedBy.ITSELF
+    agent.patience.worked(300.0)
+    assert agent.after(499).over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.QUIET
+
+
+def test_a_call_in_flight_is_life_for_as_long_as_its_own_limit_lets_it_run():
+    agent = Agent().tells(Called(id="1", tool="Bash", command="make")).after(50_000)
+    assert agent.over(open_calls=1) is EndedBy.ITSELF
+    agent.patience.heard(agent.now)  # it has returned
+    assert agent.after(899).over() is EndedBy.ITSELF
+    assert agent.after(1).over() is EndedBy.QUIET

@@ -162,6 +162,19 @@ def test_what_the_server_said_in_a_field_outweighs_words():
     assert "resets_at" not in limit(message="resets 7:20pm", retry_after_s=30.0)
 
 
+@pytest.mark.parametrize(
+    ("header", "ahead_s"),
+    [("Tue, 01 Dec 2026 17:05:00 GMT", 300), ("120", 120)],
+)
+def test_a_header_as_it_stood_outweighs_words(header, ahead_s):
+    detail = limit(message="resets 7:20pm", retry_after=header)
+    assert detail["resets_at"] == TUESDAY.timestamp() + ahead_s
+
+
+def test_a_header_that_says_nothing_leaves_it_to_the_words():
+    assert limit(message="resets 7:20pm", retry_after="soon")["resets_at"] == TUESDAY.timestamp() + 4800
+
+
 def test_nothing_but_a_limit_is_dated():
     assert "resets_at" not in limit(Kind.AUTH, message="resets 7:20pm")
     assert "resets_at" not in limit(Kind.NEXT, message="resets 7:20pm")

@@ -96,20 +96,27 @@ def test_a_loop_that_gains_has_no_trouble():
 
 
 @pytest.mark.parametrize("left", [7.0, 2.0])
-def test_who_loses_more_than_one_gain_at_once_begins_again_at_once(left):
+def test_who_loses_many_gains_at_once_begins_again_at_once(left):
     night = Trial()
-    night.session(score=8.0)
-    night.session(score=9.0)
+    for score in (8.0, 8.5, 8.6, 8.7, 9.0):
+        night.session(score=score)
     best = night.heads["a"]
     night.session(score=left)
     assert night.go_on() == [RestartLoop(loop="a", reset_to=best)]
 
 
+def test_who_loses_it_bit_by_bit_may_be_trying_something():
+    night = Trial()
+    for score in (8.0, 9.0, 10.0, 9.0, 8.0, 7.0):
+        night.session(score=score)
+    assert Cause.BROKEN not in night.causes()
+
+
 def test_a_candidate_that_cant_be_scored_is_broken_unless_the_verifier_is():
     night = Trial(("a", "b"))
     for name in ("a", "b"):
-        night.session(name, score=8.0)
-        night.session(name, score=9.0)
+        for score in (8.0, 8.5, 8.6, 8.7, 9.0):
+            night.session(name, score=score)
     best = night.heads["a"]
     for name in ("a", "b"):
         night.session(name, of=commit(700 + ord(name)))
@@ -129,14 +136,16 @@ def test_a_candidate_that_cant_be_scored_is_broken_unless_the_verifier_is():
 def test_a_loop_that_stays_behind_while_the_others_gain_begins_again():
     """Something misleads it, in a way that no score shows."""
     night = Trial(("a", "b", "c", "d"))
-    for n in range(5):
+    for n in range(8):
+        assert Cause.LAGGING not in night.causes()
         for name in ("b", "c", "d"):
             night.session(name, score=8.0 + n)
         if n % 2:
             night.session("a", score=7.0)
         else:
             night.session("a", kind=Kind.EXITED)
-    assert night.causes()[0] is Cause.LAGGING
+        if night.causes()[:1] == [Cause.LAGGING]:
+            break
     assert night.go_on() == [RestartLoop(loop="a", reset_to=commit(1))]
 
 
@@ -150,16 +159,19 @@ def test_who_leads_and_stands_still_does_not_lag():
     assert night.causes() == [Cause.FRUITLESS]
 
 
-def test_two_sessions_that_leave_something_worse_than_the_start_begin_again_from_the_best():
+@pytest.mark.parametrize(("gains", "sessions"), [(1, 2), (2, 2), (3, 1)])
+def test_who_loses_a_few_gains_at_once_begins_again_when_it_stays_so(gains, sessions):
     night = Trial()
-    night.session(score=9.0)
+    for n in range(gains):
+        night.session(score=9.0 + n)
     best = night.heads["a"]
-    night.session(score=2.0)
-    assert night.go_on() == []
+    for _ in range(sessions - 1):
+        night.session(score=2.0)
+        assert night.go_on() == []
     night.session(score=2.0)
     assert night.go_on() == [RestartLoop(loop="a", reset_to=best)]
     (noted,) = [e.body.outcome for e in night.entries if isinstance(e.body, events.OutcomeNoted)]
-    assert (noted.kind, noted.detail["cause"], noted.detail["sessions"]) == (Kind.PROGRESS_NONE, "broken", 2)
+    assert (noted.kind, noted.detail["cause"], noted.detail["sessions"]) == (Kind.PROGRESS_NONE, "broken", sessions)
     by_id = {entry.id: entry.body for entry in night.entries}
     assert all(isinstance(by_id[row], records.TrajectoryEnded) for row in noted.detail["rows"])
     assert night.go_on() == []
@@ -172,23 +184,24 @@ def test_when_the_best_itself_misleads_the_next_restart_goes_further_back():
     night.session(score=9.0)
     second = night.heads["a"]
     targets = []
-    for _ in range(3):
-        night.session(score=2.0)
-        night.session(score=2.0)
-        (restart,) = night.go_on()
-        targets.append(restart.reset_to)
-    assert targets == [second, first, commit(1)]
+    while len(targets) < 6:
+        for _ in range(3):
+            night.session(score=2.0)
+            targets += [action.reset_to for action in night.go_on() if isinstance(action, RestartLoop)]
+        night.now += HOUR_S
+        night.go_on()
+    assert targets == [second, second, first, commit(1), commit(1), commit(1)]
 
 
 def test_no_more_than_three_restarts_an_hour_and_then_a_pause_that_tries_again():
     night = Trial()
     night.session(score=8.0)
     for _ in range(3):
-        night.session(score=2.0)
-        night.session(score=2.0)
+        for _ in range(3):
+            night.session(score=2.0)
         assert isinstance(night.go_on()[0], RestartLoop)
-    night.session(score=2.0)
-    night.session(score=2.0)
+    for _ in range(3):
+        night.session(score=2.0)
     (park,) = night.go_on()
     assert park == Park(loop="a", because="trouble")
     assert night.go_on() == []
@@ -199,8 +212,8 @@ def test_a_gain_forgets_what_was_done_before():
     night = Trial()
     night.session(score=8.0)
     for _ in range(4):
-        night.session(score=2.0)
-        night.session(score=2.0)
+        for _ in range(3):
+            night.session(score=2.0)
         assert [type(action) for action in night.go_on()] == [RestartLoop]
         night.session(score=float(20 + night.commits))
         night.now += HOUR_S
@@ -218,15 +231,14 @@ def test_a_score_below_the_best_gets_a_note_first_and_then_a_restart():
     night = Trial()
     night.session(score=12.0)
     best = night.heads["a"]
-    for _ in range(3):
+    done = []
+    for _ in range(16):
         night.session(score=11.0)
-    (tell,) = night.go_on()
+        done.append(night.go_on())
+    assert [len(actions) for actions in done] == [0, 0, 0, 1] * 4
+    (tell,) = done[3]
     assert (type(tell), tell.template, tell.slots["commit"]) == (Tell, "repair-falling", best[:12])
-    for _ in range(2):
-        night.session(score=11.0)
-        assert night.go_on() == []
-    night.session(score=11.0)
-    assert night.go_on() == [RestartLoop(loop="a", reset_to=best)]
+    assert done[-1] == [RestartLoop(loop="a", reset_to=best)]
 
 
 def test_work_without_gain_gets_notes_and_is_never_restarted_or_paused():
@@ -326,8 +338,8 @@ def test_a_persons_commits_are_never_reset_over():
     night.session(score=9.0)
     best = night.heads["a"]
     persons = night.heads["a"] = commit(500)
-    night.session(score=2.0)
-    night.session(score=2.0)
+    for _ in range(3):
+        night.session(score=2.0)
     (pause,) = night.go_on()
     assert pause == Pause(loop="a")
     (why,) = [e.body.why for e in night.entries if isinstance(e.body, events.ActionIntended)]
@@ -339,8 +351,8 @@ def test_a_persons_commits_are_never_reset_over():
     night.acted(actions.Resume(loop="a"), "a", actions.ASKED, by="operator")
     night.session(score=10.0)
     safe = night.heads["a"]
-    night.session(score=2.0)
-    night.session(score=2.0)
+    for _ in range(3):
+        night.session(score=2.0)
     assert night.go_on() == [RestartLoop(loop="a", reset_to=safe)]
     assert best != safe
 

@@ -173,12 +173,12 @@ def test_what_befalls_most_loops_at_once_is_one_cause_and_one_loop_tries() -> No
     (shared,) = [outcome for outcome in told if outcome.kind is Kind.SHARED_CAUSE]
     assert shared.evidence[0].what == "4 of 5 loops fail alike: agent.exited"
     assert parked(story) == {"l2", "l3", "l4"}
-    for number in range(3, 30):
+    for number in range(3, 9):
         crash(story, "l1", number)
         story.step(5)
     assert story.intents("RestartLoop") == []
     assert len([e for e in story.journal.bodies(events.OutcomeNoted) if e.outcome.kind is Kind.SHARED_CAUSE]) == 1
-    story.session_ends("l1", 30, head=GOOD)
+    story.session_ends("l1", 9, head=GOOD)
     story.will_say(GOOD, 1.0)
     story.step(5)
     story.step(1)

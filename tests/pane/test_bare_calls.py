@@ -13,7 +13,7 @@ from support.paneloop import PaneLoop, until
 from ralphd.pane import bare
 from ralphd.pane.calls import CallOpened, CallWatch
 from ralphd.pane.limits import Limits
-from ralphd.pane.procs import forest
+from ralphd.pane.procs import forest, strike
 from ralphd.pane.watched import GUARD
 
 MIB = 1 << 20
@@ -121,9 +121,9 @@ def agent(watch):
     command = [sys.executable, "-c", LATE, GUARD]
     leader = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=env)
     yield leader
-    for proc in forest((leader.pid,)):
-        os.kill(proc.pid, 9)
+    strike(lambda: forest((leader.pid,)))
     leader.wait()
+    leader.stdin.close()
 
 
 def opened(watch):

@@ -35,6 +35,7 @@ class Paper:
         (Returned(id="1", text="", is_error=True), "-> error: (no output)"),
         (Compacted(tokens_before=9, tokens_after=None), "context compacted (9 -> ? tokens)"),
         (Retrying(status=529, delay_s=4.2), "the CLI asks again in 4 s (529)"),
+        (Retrying(status=429, silent_s=3600), "the CLI asks again (429)"),
         (Resulted(ok=True, text="All\ngood."), "result: good."),
         (Unread(text="plain words"), "plain words"),
     ],

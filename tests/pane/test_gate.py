@@ -251,6 +251,12 @@ def test_a_client_that_asks_again_by_itself_is_the_one_that_tries(keeper, clock)
     assert other.may_go(asked=False)
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_client_whose_key_is_refused_tries_for_nobody(keeper, status):
+    keeper("one").heard(Retrying(status=status, attempt=3, delay_s=1.0))
+    assert not keeper("other").look().closed
+
+
 def test_accounts_have_gates_of_their_own_and_none_without_an_account(keeper):
     keeper("one", account="x").judge(Outcome(kind=Kind.OVERLOADED))
     keeper("two", account="").judge(Outcome(kind=Kind.OVERLOADED))

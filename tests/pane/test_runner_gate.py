@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_while_inference_refuses_one_loop_asks_at_a_time_and_an_answer_lets_all_
         assert loop.outcomes()[0] == "done.next"
         assert len(loop.bodies("TrajectoryStarted")) <= len(loop.bodies("TrajectoryEnded")) + 1
         assert {body["outcome"]["kind"] for body in loop.bodies("AttemptEnded")} <= {"inference.overloaded"}
-    assert loops[0].bodies("AgentStarted")[0]["account"] == "acc"
+    assert {body["account"] for what in ("RunnerStarted", "AgentStarted") for body in loops[0].bodies(what)} == {"acc"}
 
 
 def test_a_runner_that_is_killed_while_it_tries_hands_the_turn_on(make, shared):
@@ -108,6 +109,17 @@ def test_a_person_s_now_has_inference_asked_whatever_the_limit_said(make, shared
     assert one.wait_for("TrajectoryEnded")
     assert other.wait_for("TrajectoryEnded")
     assert one.outcomes()[0] == other.outcomes()[0] == "done.next"
+
+
+def test_another_address_is_taken_over_while_inference_is_waited_for(make, shared):
+    (shared / "refusal").write_text(FAR)
+    loop = make("one")
+    loop.wait_for("Waiting")
+    (shared / "up").touch()
+    loop.assign(replace(loop.assignment, account="another", env={**loop.assignment.env, "NAME": "elsewhere"}))
+    loop.wait_for("TrajectoryEnded")
+    assert loop.outcomes()[0] == "done.next"
+    assert log(shared)[:3] == ["one begin", "one end", "elsewhere begin"]
 
 
 # Waits by itself, as Claude Code does for an overload; the second process goes on with the same session.

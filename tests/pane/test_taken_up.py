@@ -7,6 +7,7 @@ import sys
 import pytest
 from support.paneloop import PaneLoop
 
+from ralphd.agents import Tells
 from ralphd.core.reading import Reading
 from ralphd.pane.trajectory import Trajectory
 
@@ -25,6 +26,9 @@ if "resume" not in sys.argv:
     sys.exit(1)
 tell(type="turn.completed", usage={{"input_tokens": 300, "output_tokens": 20}})
 """
+
+RESUMES = Tells(tokens=True, compactions=False, partial=False, resume=True)
+NEVER = Tells(tokens=True, compactions=False, partial=False, resume=False)
 
 
 @pytest.fixture
@@ -59,20 +63,20 @@ def trajectory(tmp_path):
 @pytest.mark.parametrize("name", ["", "--help", "-c", "../../x", "a b", "a\n", "x" * 300, "$(id)", "é"])
 def test_a_name_that_could_be_more_than_a_name_is_not_taken(trajectory, name):
     ours = trajectory.session
-    trajectory.take_up(Reading(session=name, begun=1), resumes=True)
+    trajectory.take_up(Reading(session=name, begun=1), RESUMES)
     assert trajectory.resumes
     assert trajectory.session == ours
 
 
 def test_a_session_that_never_began_is_not_taken_up_and_its_name_not_used_again(trajectory):
     ours = trajectory.session
-    trajectory.take_up(Reading(session="t-1", begun=0), resumes=True)
+    trajectory.take_up(Reading(session="t-1", begun=0), RESUMES)
     assert not trajectory.resumes
     assert trajectory.session not in (ours, "t-1")
 
 
 def test_a_cli_that_resumes_nothing_gets_a_fresh_name(trajectory):
     ours = trajectory.session
-    trajectory.take_up(Reading(session="t-1", begun=1), resumes=False)
+    trajectory.take_up(Reading(session="t-1", begun=1), NEVER)
     assert not trajectory.resumes
     assert trajectory.session not in (ours, "t-1")

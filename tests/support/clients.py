@@ -20,6 +20,7 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 INSTALLER = os.path.join(CHECKOUT, "scripts", "real-clients")
 MADE_UP_KEY = "sk-test-000"
 WINDOW_TOKENS = 100_000
+CODEX_SILENCE_MS = 3000  # its own clock, which nobody hears in --json
 HURRY = os.path.join(CHECKOUT, "tests", "support", "hurry")
 NODE_HURRIES = {"NODE_OPTIONS": f"--require={HURRY}/hurry.cjs"}
 
@@ -92,6 +93,7 @@ wire_api = "responses"
 env_key = "LOOPBACK_KEY"
 request_max_retries = 1
 stream_max_retries = 1
+stream_idle_timeout_ms = {CODEX_SILENCE_MS}
 """
     return {".codex/config.toml": config}
 

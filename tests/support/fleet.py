@@ -14,7 +14,7 @@ from ralphd.core.gate import Moment
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.pacing import Circumstances, Streak, Then
 from ralphd.core.signals import Said
-from ralphd.pane.gatekeeper import LOOK_S, Gatekeeper
+from ralphd.pane.gatekeeper import Gatekeeper
 
 Server = Callable[[float, random.Random], Outcome | None]  # at which time, by which chance: a refusal, None: an answer
 START_S = (0.5, 4.0)  # from the start of a CLI to its first answer
@@ -112,7 +112,7 @@ class Fleet:
     def _pass(self, gate: Gatekeeper) -> Iterator[float]:
         while gate.look().closed and not gate.trying:
             while not gate.may_go(asked=False):
-                yield min(LOOK_S, gate.wait_s() or LOOK_S)
+                yield gate.look_s()
             if gate.look().closed:
                 return
             yield gate.spread_s()

@@ -1,7 +1,7 @@
 """The recordings of the real CLIs in ``tests/corpus``, and what is known of each.
 
 A folder is one CLI. ``NAME.jsonl`` is what it printed, ``NAME.stderr`` is there where it tells something,
-``NAME.expect.json`` is what both must come to.
+``NAME.expect.json`` is what both must come to; ``ended_by`` there tells why the runner ends such a run.
 ``about.json`` tells what a program can't guess: ``failure_marks`` stand in each event that reports a failure,
 ``words`` are the paths of an event where a model, a tool or a file can put words (``*`` is each item of a list),
 ``plain_failures`` are recordings that fail in plain text, ``big`` is one with a tool call that ended well, and
@@ -17,7 +17,7 @@ import os
 from support.readings import reading
 
 from ralphd.core.classify import classify
-from ralphd.core.facts import Facts
+from ralphd.core.facts import EndedBy, Facts
 
 CORPUS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "corpus")
 CLIS = sorted(os.listdir(CORPUS))
@@ -63,6 +63,7 @@ def facts(name: str, data: bytes, expected: dict[str, object]) -> Facts:
         cli=cli,
         exit_code=expected["exit"],
         signal=expected["signal"],
+        ended_by=EndedBy(expected.get("ended_by", "")),
         reading=reading(cli, data),
         stderr_tail=content(f"{name}.stderr").decode()[-8192:],
         log=f"{name}.jsonl",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,17 @@ def test_a_person_reads_what_the_night_cost_and_how_that_is_known(usage, line):
     for text in (terminal.render_report(made), markdown.render_report(made)):
         plain = " ".join(text.replace("\\", "").split())
         assert line in plain if line else "tokens in," not in plain
+
+
+def test_what_clients_asked_again_by_themselves_is_added_up():
+    night = a_good_night()
+    for count in (3, 4):
+        retries = {"overloaded": count, "connection": 1, "waited_s": 40.5}
+        outcome = Outcome(kind=Kind.NEXT, detail={"own_retries": retries})
+        ended = next(entry.body for entry in night.entries if isinstance(entry.body, records.TrajectoryEnded))
+        night.say(replace(ended, outcome=outcome), "fix-1", 10 + count)
+    night.say(replace(ended, outcome=Outcome(kind=Kind.NEXT, detail={"own_retries": "odd"})), "fix-1", 20)
+    value = told(night)
+    assert to_json(value)["own_retries"] == {"counts": {"connection": 2, "overloaded": 7}, "waited_s": 81.0}
+    text = " ".join(terminal.render_report(value).split())
+    assert "own clients asked again 9 times (connection 2, overloaded 7), and waited 1 minute for that." in text

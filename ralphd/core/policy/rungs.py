@@ -10,9 +10,10 @@ from ralphd.core import actions, events
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
 from ralphd.core.history import Past
-from ralphd.core.policy.judging import passed_over
+from ralphd.core.policy.judging import newest_unjudged, passed_over
 from ralphd.core.policy.present import Present
 from ralphd.core.policy.running import wanted
+from ralphd.core.policy.sharing import prober
 from ralphd.core.policy.troubles import TABLE, Cause, Trouble, troubles
 from ralphd.core.state import LoopState, NightState, sound_commits
 
@@ -42,7 +43,7 @@ LADDERS: dict[Cause, Ladder] = {
     Cause.TAMPERING: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
     Cause.BROKEN: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
     Cause.MISLED: Ladder(first=Rung.RESTART, last=Rung.PAUSE),
-    Cause.FALLING: Ladder(first=Rung.REPAIR, last=Rung.PAUSE, notes=1),
+    Cause.FALLING: Ladder(first=Rung.REPAIR, last=Rung.RESTART),
     Cause.UNDOING: Ladder(first=Rung.REPAIR, last=Rung.RESTART),
     Cause.REPEATING: Ladder(first=Rung.REPAIR, last=Rung.PAUSE),
     Cause.SAME_ERROR: Ladder(first=Rung.REPAIR, last=Rung.PAUSE),
@@ -79,7 +80,10 @@ class Offer:
 
 
 def note_troubles(state: NightState, present: Present) -> Iterator[tuple[str, events.Body]]:
-    """Tell each trouble once, with its rows, before anything is done about it."""
+    """Tell each trouble once, with its rows, before anything is done about it.
+
+    What most loops fail of is no trouble of any of them; the one that tries for all may still have its own.
+    """
     for loop in _watched(state, present):
         found = troubles(state, loop)[:1]
         for trouble in found:
@@ -93,10 +97,19 @@ def cure(state: NightState, present: Present) -> Iterator[Decision]:
         if trouble is None or (loop.loop.id in present.consulted and trouble.cause in CONSULTED):
             continue
         offer = remedy(state, loop, trouble, present.now)
-        if offer is not None and isinstance(offer.action, actions.RestartLoop) and passed_over(state, loop) is not None:
-            continue  # where it begins again depends on that verdict
+        if offer is not None and isinstance(offer.action, actions.RestartLoop) and _may_gain(state, loop, trouble):
+            continue  # where it begins again, and whether, depends on that verdict
         if offer is not None and offer.action is not None:
             yield Decision(action=offer.action, why=offer.why, cause=offer.cause)
+
+
+def _may_gain(state: NightState, loop: LoopState, trouble: Trouble) -> bool:
+    """Tell whether a verdict is to come on work that a clean restart would take away.
+
+    Where all is lost, what was built on that is no reason to wait.
+    """
+    unjudged = trouble.cause is not Cause.BROKEN and newest_unjudged(state, loop)
+    return unjudged or passed_over(state, loop) is not None
 
 
 def restore_protected(state: NightState, _present: Present) -> Iterator[Decision]:
@@ -163,7 +176,7 @@ def remedy(state: NightState, loop: LoopState, trouble: Trouble, now: float) -> 
     rung = due(loop, trouble.cause)
     if rung is Rung.REPAIR:
         return _hint(state, loop, trouble)
-    if state.shared is not None or (rung is Rung.RESTART and _restarted_enough(state, loop, now)):
+    if rung is Rung.RESTART and _restarted_enough(state, loop, now):
         return None
     if rung is Rung.RESTART:
         return _clean(state, loop, trouble)
@@ -184,7 +197,8 @@ def due(loop: LoopState, cause: Cause) -> Rung:
     restarts = loop.past.treated(cause, actions.RestartLoop.__name__)
     if ladder.first is Rung.REPAIR and (notes < ladder.notes or ladder.last is Rung.REPAIR):
         return Rung.REPAIR
-    if restarts < SAME_AGAIN or ladder.last is Rung.RESTART:
+    pauses = loop.past.treated(cause, actions.Park.__name__)
+    if restarts < SAME_AGAIN * (pauses + 1) or ladder.last is Rung.RESTART:
         return Rung.RESTART
     return Rung.PAUSE
 
@@ -195,13 +209,13 @@ def told_trouble(state: NightState, loop: LoopState) -> Trouble | None:
 
 
 def reset_target(state: NightState, loop: LoopState, cause: Cause) -> str:
-    """Return the commit to begin again from: the last verified one; when that didn't help, the one before, …, the base.
+    """Return the commit to begin again from: the last verified one; when twice that didn't help, the one before it, ….
 
     What misled a loop may have been committed together with a real gain.
     """
     sound = sound_commits(state.tasks[loop.loop.task], loop)
     tried = loop.past.treated(cause, actions.RestartLoop.__name__)
-    return sound[min(tried, len(sound) - 1)]
+    return sound[min(max(0, tried - 1), len(sound) - 1)]
 
 
 def resets_over_a_person(loop: LoopState, target: str) -> bool:
@@ -215,8 +229,11 @@ def _watched(state: NightState, present: Present) -> Iterator[LoopState]:
     if state.ending:
         return iter(())
     orders = ("Pause", "StopLoop", "RestartLoop", "Park")
+    waits = set(state.shared.loops) - {prober(state, present.now)} if state.shared is not None else set()
     return (
-        loop for loop in wanted(state) if not any(f"{order} {loop.loop.id}" in present.in_flight for order in orders)
+        loop
+        for loop in wanted(state)
+        if loop.loop.id not in waits and not any(f"{order} {loop.loop.id}" in present.in_flight for order in orders)
     )
 
 

@@ -16,6 +16,7 @@ SHARED = "shared cause"  # why a loop is parked
 LEAST_LOOPS = 3  # two that fail alike may be chance
 WITHIN_S = 300.0  # "within minutes": an error older than this is the past
 WORKS_S = 60.0  # a session that has run so long has got over it
+NOT_SHARED_S = 900.0
 PROBE_S = 600.0  # a loop that probes in vain for so long may have a trouble of its own: another takes its place
 
 
@@ -30,6 +31,8 @@ def note_shared(state: NightState, present: Present) -> Iterator[tuple[str, even
     if not counted:
         return
     error, count = counted.most_common(1)[0]
+    if now_s - state.released_s.get(error, float("-inf")) < NOT_SHARED_S:
+        return  # one got over it alone: what the others have then is their own
     if count >= LEAST_LOOPS and 2 * count > len(involved):
         names = [name for name, has in failing.items() if has == error]
         yield "", events.OutcomeNoted(outcome=_told(error, names, len(involved)))
@@ -64,12 +67,8 @@ def share(state: NightState, present: Present) -> Iterator[Decision]:
     if state.shared is None or state.shared.error.startswith("inference."):
         yield from _release(state)  # inference is waited for by each runner itself, and is asked gently
         return
-    can = [name for name in state.shared.loops if _can(state.loops[name])]
-    if not can:
-        return
-    turn = int(max(0.0, state.second(present.now) - state.shared.since_s) // PROBE_S)
-    probe = can[turn % len(can)]
-    for name in can:
+    probe = prober(state, present.now)
+    for name in state.shared.loops:
         loop = state.loops[name]
         if name == probe and loop.aside == SHARED:
             yield Decision(action=actions.Unpark(loop=name), why="it tries whether the shared cause has passed")
@@ -77,6 +76,15 @@ def share(state: NightState, present: Present) -> Iterator[Decision]:
             kind = state.shared.error.split(" ", 1)[0]
             why = f"most loops fail alike ({kind}); {probe} tries until it works"
             yield Decision(action=actions.Park(loop=name, because=SHARED), why=why)
+
+
+def prober(state: NightState, now: float) -> str:
+    """Return the loop whose turn it is to try, or an empty string."""
+    if state.shared is None:
+        return ""
+    can = [name for name in state.shared.loops if _can(state.loops[name])]
+    turn = int(max(0.0, state.second(now) - state.shared.since_s) // PROBE_S)
+    return can[turn % len(can)] if can else ""
 
 
 def _can(loop: LoopState) -> bool:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from ralphd.core.history import Session
 from ralphd.core.model import Verdict
 from ralphd.core.outcomes import Contamination, Evidence, Kind, Outcome
-from ralphd.core.state import LoopState, NightState, TaskState, valid
+from ralphd.core.state import LoopState, NightState, TaskState, to_beat, valid
 
 
 class Cause(StrEnum):
@@ -54,7 +54,7 @@ TABLE: dict[Cause, Row] = {
         kind=Kind.PROGRESS_NONE,
         contamination=Contamination.WORKTREE,
         after=2,
-        words="left nothing of what the loop had gained, or something worse than the start",
+        words="left nothing of what the loop had gained, or what can't be scored at all",
     ),
     Cause.MISLED: Row(
         kind=Kind.FALSE_DONE,
@@ -65,8 +65,8 @@ TABLE: dict[Cause, Row] = {
     Cause.FALLING: Row(
         kind=Kind.PROGRESS_NONE,
         contamination=Contamination.WORKTREE,
-        after=3,
-        words="left something worse than the loop's best commit",
+        after=4,  # it may have to get worse before it gets better
+        words="left something worse than the best commit so far",
     ),
     Cause.UNDOING: Row(
         kind=Kind.PROGRESS_NONE,
@@ -166,14 +166,30 @@ def _tampering(view: View) -> Trouble | None:
 
 
 def _broken(view: View) -> Trouble | None:
-    """Tell that all is lost. When that is more than one gain, once is enough: nobody means to do that."""
-    start, gains = _start(view.task), len(view.loop.past.gains)
+    """Tell that all is lost at once. Where that is many gains, once is enough: nobody means to do that."""
+    task, start, gains = view.task, _start(view.task), len(view.loop.past.gains)
 
     def lost(_: Session, verdict: Verdict | None) -> bool:
-        return worse(view.task, verdict, start) or (gains > 0 and no_better(view.task, verdict, start))
+        return unscored(task, verdict) or (gains > 0 and no_better(task, verdict, start))
 
-    after = 1 if gains >= GAINS_NOBODY_DROPS else TABLE[Cause.BROKEN].after
-    return _in_a_row(view, Cause.BROKEN, lost, judged=True, after=after)
+    after = SESSIONS_FOR_FEW if gains <= FEW_GAINS else 1
+    found = _in_a_row(view, Cause.BROKEN, lost, judged=True, after=after)
+    if found is None:
+        return None
+    first = _where_it_began(view, found.rows[0], lost)
+    before = verdict_on(task, first.before)  # between start and best: then it went bit by bit, as it may in a long try
+    sank = worse(task, before, to_beat(task, view.loop)) and not lost(first, before)
+    reset = any(remedy.reset_to == first.before for remedy in view.loop.past.remedies)
+    return None if sank and not reset else found
+
+
+def _where_it_began(view: View, entry: int, lost: Holds) -> Session:
+    """Return the session that left the first of a row of losses, though a note has begun a new count since."""
+    past = [session for session in view.loop.past.sessions if session.entry <= entry]
+    first = past.pop()
+    while past and lost(first, verdict_on(view.task, first.before)):
+        first = past.pop()
+    return first
 
 
 def _misled(view: View) -> Trouble | None:
@@ -186,7 +202,7 @@ def _misled(view: View) -> Trouble | None:
 
 
 def _falling(view: View) -> Trouble | None:
-    best = view.loop.best_score
+    best = to_beat(view.task, view.loop)
     return _in_a_row(view, Cause.FALLING, lambda _, verdict: worse(view.task, verdict, best), judged=True)
 
 
@@ -219,16 +235,22 @@ def _idle(view: View) -> Trouble | None:
 
 
 def _lagging(view: View) -> Trouble | None:
-    """Tell a loop that is behind and stays there: the question can be worked on, as the others show."""
+    """Tell a loop that is behind and gains nothing, which is no chance: so often do the others gain meanwhile."""
     others = [loop for loop in view.state.loops.values() if loop.loop.task == view.loop.loop.task]
     others = [loop for loop in others if loop is not view.loop]
-    sessions = view.sessions[-TABLE[Cause.LAGGING].after :]
-    if not sessions:
+    mine = [session for session, verdict in zip(view.sessions, view.verdicts, strict=True) if verdict is not None]
+    if len(others) < LEAST_OTHERS or len(mine) < TABLE[Cause.LAGGING].after:
+        return None  # what has no verdict may be a gain
+    if sum(_is_ahead(view, loop) for loop in others) < MOST_OTHERS * len(others):
         return None
-    moving = [loop for loop in others if loop.past.gains and loop.past.gains[-1].entry > sessions[0].entry]
-    ahead = [loop for loop in others if _is_ahead(view, loop)]
-    enough = len(others) >= LEAST_OTHERS and min(len(moving), len(ahead)) >= MOST_OTHERS * len(others)
-    return _in_a_row(view, Cause.LAGGING, lambda _session, _verdict: True) if enough else None
+    began = mine[0].entry
+    sessions = sum(s.entry > began and s.charged for loop in others for s in loop.past.sessions)
+    gained = sum(gain.entry > began for loop in others for gain in loop.past.gains)
+    often = max(0, gained - 1) / (sessions + 1)  # rather too low: it is an estimate
+    chance = max(0.0, 1.0 - often) ** len(mine)
+    if chance > (CHANCE_OF_ONE_THAT_GAINED if view.loop.past.gains else CHANCE):
+        return None
+    return Trouble(cause=Cause.LAGGING, rows=tuple(session.entry for session in mine))
 
 
 def _is_ahead(view: View, other: LoopState) -> bool:
@@ -257,8 +279,9 @@ DETECTORS: tuple[Callable[[View], Trouble | None], ...] = (
     _lagging,
     _fruitless,
 )
-GAINS_NOBODY_DROPS = 2
+FEW_GAINS, SESSIONS_FOR_FEW = 2, 2  # of so few it may be meant: two sessions must show it; of more one is enough
 LEAST_OTHERS, MOST_OTHERS = 3, 0.75  # fewer may be lucky
+CHANCE, CHANCE_OF_ONE_THAT_GAINED = 1e-4, 1e-6  # a night has thousands of sessions, and each may begin such a row
 
 Holds = Callable[[Session, Verdict | None], bool]
 
@@ -281,13 +304,19 @@ def _in_a_row(view: View, cause: Cause, holds: Holds, *, judged: bool = False, a
 
 def worse(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:
     """Tell whether a verdict is worse than a score, by itself and for no fault of the verifier."""
-    if verdict is None or than is None or verdict.unverified:
-        return False
-    if verdict.kind in UNSCORED:  # when it happens to several loops, it is the verifier that doesn't work
-        return bool(verdict.output) and len(task.unscored) < UNSCORED_LOOPS
-    if verdict.kind is not None:
+    if unscored(task, verdict):
+        return True
+    if verdict is None or verdict.score is None or than is None or verdict.unverified or verdict.kind is not None:
         return False  # tampering has a cure of its own, and a flaky verdict says nothing
-    return verdict.score is None or task.task.verifier.better(than, verdict.score)
+    return task.task.verifier.better(than, verdict.score)
+
+
+def unscored(task: TaskState, verdict: Verdict | None) -> bool:
+    """Tell whether a candidate can't be scored, as the start can; of several loops at once the verifier is at fault."""
+    if verdict is None or _start(task) is None or verdict.score is not None or verdict.unverified:
+        return False
+    ran = verdict.kind is None or (verdict.kind in UNSCORED and bool(verdict.output))
+    return ran and len(task.unscored) < UNSCORED_LOOPS
 
 
 def no_better(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:

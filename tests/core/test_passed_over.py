@@ -1,0 +1,136 @@
+"""A commit that nobody judged because a newer one came: it is judged after all when the newer one is no gain."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+
+from support.nights import Night, commit
+
+from ralphd.core import policy
+from ralphd.core.actions import RestartLoop, Verify
+from ralphd.core.model import Candidate
+from ralphd.core.outcomes import Kind
+from ralphd.core.policy import LoopNow, Present
+from ralphd.core.policy.judging import passed_over
+from ralphd.core.state import NightState, fold
+from ralphd.daemon.verify import VerifyQueue
+from ralphd.testing import FakeJudge
+
+
+class Trial(Night):
+    """One loop whose base scores 7; each session leaves a commit, and only some are judged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started(width=1, ends_at=None)
+        self.task()
+        self.loop("a")
+        self.verdict(7.0)
+        self.sessions, self.head = 0, commit(1)
+
+    def session(self, score: float | None = None, *, kind: Kind | None = None, submission: bool = False) -> str:
+        self.sessions += 1
+        before, self.head = self.head, commit(self.sessions + 1)
+        self.began("a", self.sessions, head=before)
+        self.ended("a", self.sessions, before=before, after=self.head)
+        if score is not None:
+            self.judge(self.head, self.sessions, score, kind=kind, submission=submission)
+        return self.head
+
+    def judge(self, of: str, session: int, score: float, **more) -> None:
+        self.verdict(score, "a", session, of=of, **more)
+
+    def state(self) -> NightState:
+        return fold(self.entries)
+
+    def open(self) -> str:
+        state = self.state()
+        session = passed_over(state, state.loops["a"])
+        return session.after if session is not None else ""
+
+    def decided(self, kind: type) -> list:
+        state = self.state()
+        for loop, body in policy.conclude(state, self.present(state)):
+            self.say(body, loop)
+        state = self.state()
+        return [d.action for d in policy.decide(state, self.present(state)) if isinstance(d.action, kind)]
+
+    def present(self, state: NightState) -> Present:
+        return Present(now=self.now, loops=dict.fromkeys(state.loops, LoopNow(alive=True)))
+
+
+def test_what_came_before_a_worse_commit_is_judged_the_newest_first():
+    trial = Trial()
+    first, second = trial.session(), trial.session()
+    trial.session(0.0)
+    assert trial.open() == second
+    assert [action.candidate.commit for action in trial.decided(Verify)] == [second]
+    trial.judge(second, 2, 0.0)
+    assert trial.open() == first
+    trial.judge(first, 1, 9.0, submission=True)
+    assert trial.open() == ""
+
+
+def test_nobody_asks_for_an_older_one_while_the_newest_gains_or_has_no_verdict_yet():
+    trial = Trial()
+    trial.session()
+    assert trial.open() == ""
+    trial.session()
+    trial.session(9.0, submission=True)
+    assert trial.open() == ""
+
+
+def test_what_is_older_than_the_last_gain_can_not_be_better_news():
+    trial = Trial()
+    trial.session()
+    trial.session(9.0, submission=True)
+    trial.session(0.0)
+    assert trial.open() == ""
+
+
+def test_a_gain_below_a_tampered_commit_is_found():
+    trial = Trial()
+    gain = trial.session()
+    trial.session(99.0, kind=Kind.TAMPERED)
+    assert trial.open() == gain
+
+
+def test_a_loop_begins_again_only_when_that_verdict_is_there_and_then_from_the_gain():
+    trial = Trial()
+    for score in (7.5, 8.0, 8.5, 9.0):
+        trial.session(score, submission=True)
+    gain = trial.session()
+    trial.session(0.0)
+    assert trial.decided(RestartLoop) == []
+    trial.judge(gain, 5, 10.0, submission=True)
+    assert [action.reset_to for action in trial.decided(RestartLoop)] == [gain]
+
+
+class Never(Executor):
+    def submit(self, _fn, *_args, **_more):
+        return Future()
+
+
+def test_no_newer_head_takes_its_place_in_the_queue_and_it_takes_nobody_s():
+    trial, superseded = Trial(), []
+    gain = trial.session()
+    trial.session(0.0)
+    newest = trial.session()
+    state = trial.state()
+    queue = VerifyQueue(
+        judge=FakeJudge(), pool=Never(), done=lambda *_: None, superseded=lambda *told: superseded.append(told)
+    )
+
+    def add(intent: int, of: str, session: int) -> None:
+        one = Candidate(task="main", loop="a", generation=1, trajectory=session, commit=of, tree=of[::-1])
+        queue.add(state, intent, one)
+
+    state.loops["a"].past.sessions.pop()  # it is still to end
+    add(1, newest, 3)
+    add(2, gain, 1)
+    add(3, commit(77), 4)
+    assert [waiting.intent for waiting in queue.waiting] == [2, 3]
+    assert superseded == [(1, commit(77))]
+    add(4, newest, 3)  # older than what waits
+    assert [waiting.intent for waiting in queue.waiting] == [2, 3]
+    assert superseded == [(1, commit(77)), (4, commit(77))]

@@ -1,0 +1,55 @@
+"""However a session of a real agent CLI ends, no process of it survives, its running tool call neither."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.clients import Client
+from support.model_script import bash
+from support.paneloop import until
+from support.stage import Stage
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
+
+NAMES = ("tool", "child", "daemon")
+TOOL = bash(
+    "(setsid sh -c 'echo $$ > daemon.pid; exec tail -f /dev/null' </dev/null >/dev/null 2>&1 &); "
+    "sh -c 'echo $$ > child.pid; exec tail -f /dev/null' & echo $$ > tool.pid; tail -f /dev/null"
+)
+SIGNALLED = "agent.signalled"
+# They catch SIGTERM and exit by themselves: gemini with 0 and without a word, qwen with 130 as after Ctrl-C.
+EXITS_ON_TERM = ("gemini", "qwen")
+
+
+def test_nothing_of_a_session_survives_its_end(stage: Callable[..., Stage], client: Client) -> None:
+    here = stage()
+    found = {}
+    for name in ("TERM", "KILL"):
+        number, pids = in_a_call(here)
+        os.kill(here.loop.bodies("AgentStarted")[number]["pid"], signal.Signals[f"SIG{name}"])
+        found[name] = here.ended(number)["body"]["outcome"]["kind"]
+        assert_gone(pids)
+    assert found == {"TERM": "agent.exited" if client.name in EXITS_ON_TERM else SIGNALLED, "KILL": SIGNALLED}
+    _, pids = in_a_call(here)
+    assert here.loop.stop() == 0
+    assert_gone(pids)
+    assert here.loop.left() == []
+
+
+def in_a_call(here: Stage) -> tuple[int, tuple[int, ...]]:
+    """Begin a session that runs a tool call; its number, and the pids of the call."""
+    files = [Path(here.loop.worktree) / f"{name}.pid" for name in NAMES]
+    for file in files:
+        file.unlink(missing_ok=True)
+    number = here.begin(TOOL)
+    until(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files), "the tool call runs", 200)
+    return number, tuple(int(file.read_text()) for file in files)
+
+
+def assert_gone(pids: tuple[int, ...]) -> None:
+    for pid in pids:
+        until(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"process {pid} of a tool call is gone")

@@ -1,0 +1,131 @@
+"""A short night with each real agent CLI: two loops meet trouble, gain what the verifier says, and are told of truly."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import clients
+from support.clients import Client
+from support.model_script import Answer, Request, bash, fault, say, stall, stories, story, truncate
+from support.model_server import ModelServer, serving
+from support.nightbox import NightBox, night_box
+from support.repositories import commit, git, repository
+from support.stage import Director
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
+
+NIGHT_S = 400.0  # ten seconds are enough, but for the two that take 8 s of a processor to start
+REST = stall("accept", 3600)
+CONFIG = """
+[agent]
+cli = {cli}
+program = {program}
+model = {model}
+env = {{ {env} }}
+
+[limits]
+stream_seconds = 3600
+backoff_max_seconds = 1
+
+[[task]]
+name = "lines"
+[task.verify]
+command = "echo solved=$(grep -c . solved)"
+score = 'regex:solved=(\\d+)'
+"""
+LASTING: dict[str, tuple[Answer, str]] = {
+    "opencode": (truncate(), "inference.truncated"),  # it would sit out the 500s for 79 s
+    "codex": (fault(500), "inference.overloaded"),  # it tells of high demand, and no status
+}
+
+
+class Outage(Director):
+    """A loop's part that begins with trouble until it is over."""
+
+    def __init__(self, trouble: Answer) -> None:
+        super().__init__()
+        self.trouble, self.over = trouble, threading.Event()
+
+    def answer(self, request: Request) -> Answer:
+        return super().answer(request) if self.over.is_set() else self.trouble
+
+
+def solve(lines: int) -> Answer:
+    return bash(f"seq {lines} > solved && git commit -q -a -m 'Solve {lines}' && git log -1 --format=%s")
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[NightBox]:
+    repo = repository(tmp_path / "project")
+    (repo / "solved").write_text("1\n")
+    (repo / "PROMPT.md").write_text("Solve one more.\n")
+    commit(repo, "Begin")
+    with night_box(tmp_path, repo) as box:
+        yield box
+
+
+def test_a_night_of_two_loops_ends_with_a_true_report(box: NightBox, client: Client) -> None:
+    trouble, kind = LASTING.get(client.name, (fault(500), "inference.connection"))
+    first, second = Director(), Outage(trouble)
+    first.play([fault(429, retry_after_s=1), solve(3), say("Solved three."), REST])
+    second.play([solve(2), say("Solved two."), REST])
+    with serving(stories({"loop-1": first, "loop-2": second}, otherwise=story())) as server:
+        configure(box, client, server)
+        before = box.user_files()
+        box.start("--width", "2", "--for", "1h")
+        box.wait_until(lambda: kind in box.outcomes("loop-2"), f"loop-2 meets {kind}", NIGHT_S)
+        second.over.set()
+        box.wait_until(lambda: scores(box) == {"loop-1": 3.0, "loop-2": 2.0}, "both loops have their score", NIGHT_S)
+        box.wait_until(lambda: finished(box) == {"loop-1": 1, "loop-2": 1}, "both sessions have ended", NIGHT_S)
+        box.stop("--now")
+        assert not server.strangers
+    report = box.report()
+    tells_the_best(report, box.repo)
+    tells_what_happened(report, kind)
+    assert box.user_files() == before
+
+
+def configure(box: NightBox, client: Client, server: ModelServer) -> None:
+    given = clients.move_in(client, server.base_url, str(box.home))
+    env = {name: value for name, value in given.items() if name not in box.env}
+    box.configure(
+        CONFIG.format(
+            cli=json.dumps(client.name),
+            program=json.dumps(clients.program(client.name)),
+            model=json.dumps(client.model),
+            env=", ".join(f"{name} = {json.dumps(value)}" for name, value in env.items()),
+        )
+    )
+
+
+def scores(box: NightBox) -> dict[str, float]:
+    return {name: row["best_score"] for name, row in box.loops().items()}
+
+
+def finished(box: NightBox) -> dict[str, int]:
+    return {loop: box.outcomes(loop).count("done.next") for loop in ("loop-1", "loop-2")}
+
+
+def tells_the_best(report: dict[str, Any], repo: Path) -> None:
+    (task,) = report["tasks"]
+    best = task["best"]
+    assert (task["base_score"], best["loop"], best["score"]) == (1.0, "loop-1", 3.0)
+    assert git(repo, "show", f"{best['commit']}:solved") == "1\n2\n3"
+    assert {loop["id"]: loop["best_score"] for loop in report["loops"]} == {"loop-1": 3.0, "loop-2": 2.0}
+
+
+def tells_what_happened(report: dict[str, Any], kind: str) -> None:
+    """What each loop met, what it used, and nothing that it didn't."""
+    first, second = (next(loop for loop in report["loops"] if loop["id"] == name) for name in ("loop-1", "loop-2"))
+    assert first["outcomes"].keys() <= {"done.next", "done.stopped", "inference.rate_limited"}
+    assert second["outcomes"].keys() <= {"done.next", "done.stopped", kind}
+    assert second["outcomes"][kind] >= 1
+    for loop in (first, second):
+        assert loop["outcomes"]["done.next"] == 1
+        assert loop["tokens_in"] > 0
+        assert loop["tokens_out"] > 0
