@@ -98,6 +98,9 @@ class Repositories(Protocol):
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         """Hash what agents must not change in the night repository: config, hooks, attributes."""
 
+    def put_back_guarded(self, task: Task) -> Sequence[str]:
+        """Make that what it was at the start but for harmless settings; returns what was put back. Raises OSError."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Told:

@@ -444,7 +444,8 @@ def _release(state: NightState, loop: LoopState, entry: Entry) -> None:
 def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
     loop.standing.note(entry.body, entry.at)
     match entry.body:
-        case records.RunnerStarted(pane=pane):
+        case records.RunnerStarted(pane=pane, account=account):
+            loop.account = account or loop.account
             loop.started = loop.runner_up = True
             loop.pane, loop.left = pane, ""
         case records.RunnerStopped(why=why):

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 from ralphd.core.errors import GitError, UsageError
 from ralphd.core.worktrees import RESCUE_ROOT, admin_folder, is_branch, is_object_id, link_files
+from ralphd.edges import guarded_files
 from ralphd.edges.checkout import Checkout, copy_excludes, index_copy, make_view
 from ralphd.edges.clone import files_below, identity, link_objects, make_bare, replace_file, require_whole
 from ralphd.edges.git import Git
 
 BASE_REF = "refs/ralphd/base"
 _SUBJECT_LIMIT_BYTES = 400
-_GUARDED = ("config", "config.worktree", "hooks", "info/attributes")
 _GUARDED_FILE_LIMIT_BYTES = 1 << 20
 
 
@@ -82,6 +82,7 @@ class NightRepository:
             made = cls(building)
             made._fill(source, base)
             start = made._base(source, base, with_uncommitted=with_uncommitted)
+            guarded_files.keep(made.git_dir, os.path.join(building, "guarded"))
             os.rename(building, at)
         except BaseException:
             shutil.rmtree(building, ignore_errors=True)
@@ -182,10 +183,15 @@ class NightRepository:
     def fingerprint(self) -> dict[str, str]:
         """Return a digest of every file that can make git run something, by its path in the night repository."""
         found = {}
-        for name in _GUARDED:
+        for name in guarded_files.GUARDED:
             path = os.path.join(self.git_dir, name)
             found.update({os.path.relpath(file, self.git_dir): _digest(file) for file in files_below(path)})
         return found
+
+    def put_back_guarded(self) -> tuple[str, ...]:
+        """Make what `fingerprint` watches as it was at the night's start; returns what had to be put back."""
+        places = (os.path.join(self.at, "guarded"), os.path.join(self.at, "guarded-aside"))
+        return guarded_files.put_back(self._git, self.git_dir, *places)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

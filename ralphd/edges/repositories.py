@@ -38,5 +38,8 @@ class NightRepositories:
                 repository.keep(night, f"best-{loop}", commit)
         return deliver(describe_repo(task.repository), repository.control, night)
 
+    def put_back_guarded(self, task: Task) -> Sequence[str]:
+        return NightRepository(task.night_repository).put_back_guarded()
+
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         return NightRepository(task.night_repository).fingerprint()

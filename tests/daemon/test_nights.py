@@ -878,3 +878,19 @@ def test_a_window_that_the_ending_night_closes_was_not_closed_by_a_person() -> N
     story.drain()
     story.step()
     assert not story.intents("Pause")
+
+
+def test_what_is_put_back_is_told_and_nobody_is_fought_for_ever() -> None:
+    story = Story()
+    story.begin()
+    story.daemon._take_fingerprints()
+    for number in range(30):
+        story.repositories.prints = {"config": str(number)}
+        story.repositories.to_put_back = ("config",)
+        story.daemon._changed("/n/repo.git/config")
+    story.drain()
+    told = [body.outcome for body in story.journal.bodies(events.OutcomeNoted)]
+    words = [outcome.evidence[0].what for outcome in told if outcome.kind is Kind.FOREIGN_CHANGE]
+    assert words[0] == "the night repository's config changed; put back: config"
+    assert "stays now" in words[-1]
+    assert sum("put back: config" in line for line in words) == 20
