@@ -149,6 +149,29 @@ def test_a_loop_that_stays_behind_while_the_others_gain_begins_again():
     assert night.go_on() == [RestartLoop(loop="a", reset_to=commit(1))]
 
 
+def test_a_loop_that_is_broken_before_its_first_gain_begins_again_after_two_sessions():
+    """Whatever else a score means, nothing works any more of what did at the start; 3 of 7 may be work in progress."""
+    night = Trial()
+    night.session(score=0.0)
+    assert night.causes() == []
+    night.session(score=0.0)
+    assert night.go_on() == [RestartLoop(loop="a", reset_to=commit(1))]
+    other = Trial()
+    for _ in range(3):
+        other.session(score=3.0)
+    assert other.causes() == []
+
+
+def test_a_loop_whose_work_waits_to_be_judged_does_not_lag():
+    """Seen with a verifier that many loops waited for: nine gains of nine sessions would have been set back."""
+    night = Trial(("a", "b", "c", "d"))
+    for n in range(20):
+        for name in ("b", "c", "d"):
+            night.session(name, score=8.0 + n)
+        night.session("a", score=8.0 + n, judged=False)
+    assert Cause.LAGGING not in night.causes()
+
+
 def test_who_leads_and_stands_still_does_not_lag():
     night = Trial(("a", "b", "c", "d"))
     night.session("a", score=99.0)

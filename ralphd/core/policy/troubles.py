@@ -170,7 +170,8 @@ def _broken(view: View) -> Trouble | None:
     task, start, gains = view.task, _start(view.task), len(view.loop.past.gains)
 
     def lost(_: Session, verdict: Verdict | None) -> bool:
-        return unscored(task, verdict) or (gains > 0 and no_better(task, verdict, start))
+        nothing = unscored(task, verdict) or nothing_left(task, verdict, start)
+        return nothing or (gains > 0 and no_better(task, verdict, start))
 
     after = SESSIONS_FOR_FEW if gains <= FEW_GAINS else 1
     found = _in_a_row(view, Cause.BROKEN, lost, judged=True, after=after)
@@ -317,6 +318,13 @@ def unscored(task: TaskState, verdict: Verdict | None) -> bool:
         return False
     ran = verdict.kind is None or (verdict.kind in UNSCORED and bool(verdict.output))
     return ran and len(task.unscored) < UNSCORED_LOOPS
+
+
+def nothing_left(task: TaskState, verdict: Verdict | None, start: float | None) -> bool:
+    """Tell whether a score that counts what works counts nothing any more, though something worked at the start."""
+    if verdict is None or verdict.kind is not None or verdict.score is None or start is None:
+        return False
+    return task.task.verifier.direction == "max" and verdict.score <= 0.0 < start
 
 
 def no_better(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:
