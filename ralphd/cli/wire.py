@@ -31,6 +31,7 @@ from ralphd.daemon.act import Doer
 from ralphd.daemon.assign import Assigner, base_environment
 from ralphd.daemon.close import Closing
 from ralphd.daemon.consult import Consultant
+from ralphd.daemon.guarding import Guarding
 from ralphd.daemon.inbox import Asked, Inbox, Judged
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk, Reply
@@ -210,7 +211,8 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     consultant = _consultant(frame, journal, inbox)
     night.consult, night.hears = consultant.heed, consultant.chronicle.hear
     desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
-    daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks, consultant=consultant)
+    closing, guarding = Closing(night=night), Guarding(night=night)
+    daemon = Daemon(night=night, desk=desk, closing=closing, hooks=hooks, consultant=consultant, guarding=guarding)
 
     def close() -> None:
         verifiers.close()

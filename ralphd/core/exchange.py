@@ -14,7 +14,7 @@ logs/GGG-TTTTT.log[.N]  raw bytes of a trajectory's stdout; .err its stderr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 SUPERVISOR_KEY = "RALPHD_SUPERVISOR_KEY"  # of the model's endpoint; it stays in the daemon
@@ -90,6 +90,8 @@ class Order:
 
     ``now`` ends the running session at once (its work is kept); otherwise the session's end is awaited.
     ``retry`` cuts a wait short; ``ask`` also has inference asked at once where the CLI itself waits.
+    ``now_at``, ``retry_at``, ``ask_at``: the newest order that wanted it, so that one which replaces another before it
+    was read takes nothing back; -1: none did.
     """
 
     serial: int
@@ -98,6 +100,18 @@ class Order:
     retry: bool = False
     ask: bool = False
     why: str = ""
+    now_at: int = -1
+    retry_at: int = -1
+    ask_at: int = -1
+
+    def after(self, earlier: Order | None) -> Order:
+        """Return this order with what ``earlier`` ones wanted once, and a runner may not have read."""
+        return replace(
+            self,
+            now_at=self.serial if self.now else earlier.now_at if earlier else -1,
+            retry_at=self.serial if self.retry else earlier.retry_at if earlier else -1,
+            ask_at=self.serial if self.ask else earlier.ask_at if earlier else -1,
+        )
 
 
 def note_name(number: int, template: str, *, now: bool) -> str:
