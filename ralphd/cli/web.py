@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import webbrowser
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -64,10 +65,11 @@ def web(*, port: int, allow_actions: bool, token_file: str, open_it: bool, as_js
 
 
 def _serve(listening: socket.socket, made: Sources, door: Door) -> None:
+    server: uvicorn.Server
     settings = uvicorn.Config(
-        application(made, door),
+        application(replace(made, ending=lambda: server.should_exit), door),
         log_config=None,
-        log_level="error",
+        log_level="critical",
         access_log=False,
         http="h11",
         ws="none",
@@ -76,10 +78,11 @@ def _serve(listening: socket.socket, made: Sources, door: Door) -> None:
         proxy_headers=False,  # nobody stands before it, so nobody may say who asks
         limit_concurrency=CONNECTIONS,
         timeout_keep_alive=5,
-        timeout_graceful_shutdown=1,  # a stream of events never ends by itself
+        timeout_graceful_shutdown=3,  # streams of events end within a second
     )
+    server = uvicorn.Server(settings)
     try:
-        uvicorn.Server(settings).run(sockets=[listening])
+        server.run(sockets=[listening])
     except KeyboardInterrupt:  # how uvicorn passes on what it was ended by
         return
 

@@ -39,7 +39,8 @@ class Sources:
 
     ``status``: JSON of ralphd.status/1. ``outcomes(night, loop)``: the newest last, as `ralphd journal` tells them.
     ``digest(night, loop)``: the end of the log as sentences. ``report(night)``: its id and markup; of the newest where
-    none is named. ``act(verb, loop)`` returns what came of it; None: this dashboard only looks.
+    none is named. ``act(verb, loop)`` returns what came of it; None: this dashboard only looks. ``ending`` tells, at
+    once, that streams shall end.
     """
 
     status: Callable[[], dict[str, Any]]
@@ -48,6 +49,7 @@ class Sources:
     nights: Callable[[], list[dict[str, Any]]]
     report: Callable[[str], tuple[str, str]]
     act: Callable[[str, str], str] | None = None
+    ending: Callable[[], bool] = lambda: False
 
 
 @dataclass(kw_only=True)
@@ -144,7 +146,7 @@ class Pages:
         return HTMLResponse(webpages.loop_page(loop, regions, actions=self._from.act is not None))
 
     async def now_events(self, _request: Request) -> Response:
-        return _stream(self._now_regions)
+        return _stream(self._now_regions, self._from.ending)
 
     async def loop_events(self, request: Request) -> Response:
         name = request.path_params["loop"]
@@ -155,7 +157,7 @@ class Pages:
             except RalphdError as error:
                 return {"said": safe(str(error))}
 
-        return _stream(regions)
+        return _stream(regions, self._from.ending)
 
     async def report(self, request: Request) -> Response:
         named = request.path_params.get("night", "")
@@ -217,15 +219,15 @@ async def static(request: Request) -> Response:
     return PlainTextResponse("no such file\n", 404)
 
 
-def _stream(regions: Callable[[], Awaitable[Regions]]) -> Response:
+def _stream(regions: Callable[[], Awaitable[Regions]], ending: Callable[[], bool]) -> Response:
     headers = {"content-type": "text/event-stream; charset=utf-8"}
-    return StreamingResponse(_events(regions), headers=headers)
+    return StreamingResponse(_events(regions, ending), headers=headers)
 
 
-async def _events(regions: Callable[[], Awaitable[Regions]]) -> AsyncIterator[str]:
+async def _events(regions: Callable[[], Awaitable[Regions]], ending: Callable[[], bool]) -> AsyncIterator[str]:
     seen: Regions = {}
     breath = time.monotonic()
-    while True:
+    while not ending():
         fresh = await regions()
         event = webpages.changes(seen, fresh)
         seen = fresh

@@ -141,7 +141,9 @@ def dashboard(night: Night, *, actions: bool = False) -> Iterator[Site]:
     listening.bind(("127.0.0.1", 0))
     listening.listen()
     port = listening.getsockname()[1]
-    app = application(night.sources(actions=actions), Door(port=port, token=TOKEN, session=SESSION))
+    server: uvicorn.Server
+    made = replace(night.sources(actions=actions), ending=lambda: server.should_exit)
+    app = application(made, Door(port=port, token=TOKEN, session=SESSION))
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -150,7 +152,7 @@ def dashboard(night: Night, *, actions: bool = False) -> Iterator[Site]:
             http="h11",
             lifespan="off",
             server_header=False,
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=10,
         )
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
