@@ -202,7 +202,7 @@ def _printer(folder: str, *, raw: bool, stderr: bool) -> Callable[[bytes], None]
         return _copy
     if raw:
         return _escaping(str)
-    cli, hide = _whose(folder)
+    cli, hide = whose(folder)
     return _escaping(hide) if stderr else _digesting(cli, hide)
 
 
@@ -239,7 +239,7 @@ def _digesting(cli: str, hide: Callable[[str], str]) -> Callable[[bytes], None]:
     return show
 
 
-def _whose(folder: str) -> tuple[str, Callable[[str], str]]:
+def whose(folder: str) -> tuple[str, Callable[[str], str]]:
     """Return whose output it is, and what hides its secrets; of a folder that is damaged, that of any program."""
     try:
         with open(os.path.join(folder, "loop.json"), "rb") as file:

@@ -31,6 +31,8 @@ VERBS = {
     "take": "take",
     "journal": "journal",
     "service": "service",
+    "web": "web",
+    "notify": "notify",
     "guard": "guard",
     "classify": "classify",
 }

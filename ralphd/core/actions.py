@@ -86,11 +86,12 @@ class ReturnBranch:
 
 @dataclass(frozen=True, kw_only=True)
 class Notify:
-    """Tell the person what waits for them. ``key`` names the need."""
+    """Tell the person what waits for them. ``key`` names the need; ``told`` is what leaves this machine."""
 
     key: str
     title: str
     body: str
+    told: str = "`ralphd status` says more."
 
 
 @dataclass(frozen=True, kw_only=True)

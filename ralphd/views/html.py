@@ -30,21 +30,30 @@ class Extras:
 
 def render_report(report: Report, extras: Extras | None = None) -> str:
     """Return the whole file."""
-    body = "".join(_body(report, extras or Extras()))
-    return page(f"Night {report.night.id}", body)
+    return page(f"Night {report.night.id}", report_body(report, extras or Extras()))
+
+
+def report_body(report: Report, extras: Extras) -> str:
+    """Return what stands below the title."""
+    return "".join(_body(report, extras))
+
+
+def style() -> str:
+    """Return the style that a report's markup needs."""
+    return STYLE.read_text(encoding="utf-8") + diffs.style()
 
 
 def page(title: str, body: str) -> str:
     """Frame ``body`` (markup of ours) in a page whose policy forbids everything but its own style."""
-    style = STYLE.read_text(encoding="utf-8") + diffs.style()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    styles = style()
+    digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="color-scheme" content="light dark">\n'
-        f"<title>{safe(title)} - ralphd</title>\n<style>{style}</style>\n</head>\n"
+        f"<title>{safe(title)} - ralphd</title>\n<style>{styles}</style>\n</head>\n"
         f"<body>\n<main>\n<h1>{safe(title)}</h1>\n{body}</main>\n</body>\n</html>\n"
     )
 

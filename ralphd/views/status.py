@@ -23,23 +23,29 @@ def render_status(status: dict[str, Any], *, columns: int = 80, encoding: str | 
 
 
 def _page(status: dict[str, Any]) -> Iterator[Block]:
-    night, fleet = _part(status, "night"), _part(status, "fleet")
+    for line in summary(status):
+        yield Paragraph(text=line)
     loops = [loop for loop in status.get("loops") or () if isinstance(loop, dict)]
+    if loops:
+        yield Table(header=HEADER, rows=tuple(map(row, loops)), numbers=_NUMBERS, last_gives_way=True)
+
+
+def summary(status: dict[str, Any]) -> Iterator[str]:
+    """Yield a sentence each: the night, the fleet, its throughput, what waits for a person."""
+    night, fleet = _part(status, "night"), _part(status, "fleet")
     since, ends = _time(night.get("started_at")), _time(night.get("ends_at"))
     until = f"until {ends.removeprefix(since[:DATE])}" if night.get("ends_at") else "until stopped"
     name, state = (_text(night.get(key)) for key in ("id", "state"))
     if night or not _part(status, "daemon").get("next_night_at"):
-        yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
+        yield f"Night {name} {state}, since {since}, {until}."
     if next_night_at := _part(status, "daemon").get("next_night_at"):
-        yield Paragraph(text=f"The next night begins {_time(next_night_at)}.")
+        yield f"The next night begins {_time(next_night_at)}."
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
-    yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
+    yield f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour."
     if (hours := fleet.get("hours")) is not None and hours * 3600 >= TELLING_S:
-        yield Paragraph(text=_throughput(fleet))
+        yield _throughput(fleet)
     for trouble in _part(status, "daemon").get("trouble") or ():
-        yield Paragraph(text=f"Needs you: {trouble}")
-    if loops:
-        yield Table(header=HEADER, rows=tuple(map(_row, loops)), numbers=_NUMBERS, last_gives_way=True)
+        yield f"Needs you: {trouble}"
 
 
 def _throughput(fleet: dict[str, Any]) -> str:
@@ -61,7 +67,8 @@ def _short(figure: object) -> object:
     return float(f"{figure:.3g}") if isinstance(figure, (int, float)) else figure
 
 
-def _row(loop: dict[str, Any]) -> tuple[str, ...]:
+def row(loop: dict[str, Any]) -> tuple[str, ...]:
+    """Return a loop's cells, below HEADER."""
     return (
         _text(loop.get("id")),
         _text(loop.get("state")),
