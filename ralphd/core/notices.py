@@ -122,8 +122,9 @@ def _left_to_a_person(state: NightState) -> Iterator[Need]:
         by_policy = loop.want is Want.PAUSED and loop.wanted_by != "operator"
         if by_policy and last is not None and last.action == actions.Pause.__name__:
             since = state.started_at + state.jumped_s + last.at_s
-            title = "a loop waits for your decision"
-            yield Need(key=f"asks {loop.loop.id}", title=title, body=f"{loop.loop.id}: {loop.note[:600]}", since=since)
+            title, told = "a loop waits for your decision", f"{loop.loop.id} was paused: `ralphd status` says why."
+            body = f"{loop.loop.id}: {loop.note[:600]}"
+            yield Need(key=f"asks {loop.loop.id}", title=title, body=body, told=told, since=since)
 
 
 def _stuck(loops: list[LoopState], now: float) -> Iterator[Need]:

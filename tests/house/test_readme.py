@@ -26,7 +26,7 @@ git commit -qam "count on"
 echo '{"type":"system","subtype":"init","session_id":"s","model":"m","claude_code_version":"2"}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"counted","session_id":"s","usage":{"input_tokens":1,"output_tokens":1}}'
 """
-NEEDS_A_TERMINAL = {"attach"}
+NEEDS_A_TERMINAL = {"attach", "top"}
 
 
 def blocks(kind: str) -> list[str]:
