@@ -20,6 +20,7 @@ HANDLERS = (
     "[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on'))).length"
 )
 DEADLINE_S = 60.0
+NOBODY = object()
 pytestmark = pytest.mark.slow
 
 
@@ -33,10 +34,18 @@ def chromium(tmp_path_factory):
 
 
 def until(chromium, expression: str) -> None:
+    """Wait until it is true. While a page is being replaced there is nobody to answer."""
     end = time.monotonic() + DEADLINE_S
-    while not chromium.value(expression):
-        assert time.monotonic() < end, (expression, chromium.value("document.body.innerText"))
+    while not (told := answer(chromium, expression)) or told is NOBODY:
+        assert time.monotonic() < end, expression
         time.sleep(0.05)
+
+
+def answer(chromium, expression: str):
+    try:
+        return chromium.value(expression)
+    except AssertionError:
+        return NOBODY
 
 
 def come_in(chromium, site) -> None:
