@@ -86,5 +86,7 @@ class Tells:
     resume: bool  # a session can be taken up again with its context
     kept_from_call: bool = False  # but only once a tool was called: before, it keeps no session
     input: Callable[[str], bytes] | None = None  # how a text is told on stdin while it runs; None: it takes none then
+    idle_share: float = 0.0  # of one core, that its own process takes while it does nothing
+    idle_bytes: int = 0  # that it then reads and writes in a quarter of a minute
     streams: bool = True  # its answers come in pieces, so a request under which nothing stirs is stalled
     bare_calls: bool = False  # what leads a session of its own below it is a tool call, with a guard or without

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from ralphd.agents.base import Reader, Turn
     from ralphd.core.exchange import Assignment
 
-TELLS = Tells(tokens=True, compactions=True, partial=True, resume=True)
+TELLS = Tells(
+    tokens=True,
+    compactions=True,
+    partial=True,
+    resume=True,
+    idle_share=0.05,  # measured over 15 s: 0.9 to 1.2 %, and 3.7 % now and then
+    idle_bytes=256 << 10,  # measured: 1 kB, and 57 kB now and then
+)
 guarded_lines = ""
 
 GUARD_HEAD_START_S = 30  # so that the guard, which explains itself, ends a call before the CLI does

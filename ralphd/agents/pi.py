@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from ralphd.agents.base import Reader, Turn
     from ralphd.core.exchange import Assignment
 
-TELLS = Tells(tokens=True, compactions=True, partial=True, resume=True)
+TELLS = Tells(
+    tokens=True,
+    compactions=True,
+    partial=True,
+    resume=True,
+    idle_share=0.02,  # measured over 15 s: nothing, and 0.8 % now and then
+    idle_bytes=256 << 10,  # measured: nothing, and 38 kB now and then
+)
 guarded_lines = ""
 
 EXTENSION = "pi/ralphd.js"  # below Turn.home

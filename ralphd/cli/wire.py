@@ -31,12 +31,12 @@ from ralphd.daemon.act import Doer
 from ralphd.daemon.assign import Assigner, base_environment
 from ralphd.daemon.close import Closing
 from ralphd.daemon.consult import Consultant
-from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
+from ralphd.daemon.inbox import Asked, Inbox, Judged
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk, Reply
 from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
-from ralphd.daemon.verify import VerifyQueue
+from ralphd.daemon.verify import VerifyQueue, ending
 from ralphd.daemon.weigh import Room
 from ralphd.daemon.world import World
 from ralphd.edges.journal import Journal, JournalReader
@@ -189,7 +189,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         judge=verifiers,
         pool=judges,
         done=judged,
-        superseded=lambda intent: inbox.put(Settled(intent=intent, result="superseded")),
+        superseded=lambda intent, by: inbox.put(ending(intent, by)),
     )
     doer = Doer(world=world, inbox=inbox, slow=slow, aside=aside, queue=queue)
     night = Night(world=world, inbox=inbox, state=state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)

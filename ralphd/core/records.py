@@ -14,13 +14,14 @@ from ralphd.core.outcomes import Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class RunnerStarted:
-    """A runner took the loop's lock."""
+    """A runner took the loop's lock. ``account``: as in AgentStarted, of the agent it will start."""
 
     pid: int
     start_ticks: int
     boot_id: str
     pane: str = ""
     version: str = ""
+    account: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

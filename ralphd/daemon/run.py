@@ -22,10 +22,10 @@ from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
 from ralphd.daemon.world import Assign
 
-PUT_BACK_MOST = 20  # in a night
 # A pass over 512 loops takes 2 ms, over eight 0.2 ms: a small night sees a session's end, and judges it, sooner.
 PASS_S, LEAST_PASS_S = 1.0, 0.2
 LOOPS_OF_A_WHOLE_PASS = 256
+PUT_BACK_MOST = 20  # in a night
 STRAINS_EVERY_S = 5.0  # the kernel's own figures are averages over 10 s
 TOLD_STRAINS = frozenset({Kind.MEMORY_PRESSURE, Kind.DISK_LOW, Kind.HOST_LIMITS})
 STARTING_PASS_S = 0.1  # until the loops run somebody waits for them

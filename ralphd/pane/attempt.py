@@ -150,7 +150,7 @@ class Attempt:
             last_work=now,
             turns=tells.tokens and tells.streams and not tells.partial,
         )
-        self._stirring = Stirring(self._tree)
+        self._stirring = Stirring(self._tree, own=session.pid, idle_share=tells.idle_share, idle_bytes=tells.idle_bytes)
         shortest_s = min(limits.quiet_s, limits.stream_s) if self._patience.turns else limits.quiet_s
         self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, shortest_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s

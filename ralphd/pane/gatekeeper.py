@@ -13,13 +13,12 @@ import time
 from dataclasses import dataclass
 
 from ralphd.core import gate as gates
-from ralphd.core.codec import Malformed, dump, load
+from ralphd.core.codec import dump, load
 from ralphd.core.gate import Gate, Moment
 from ralphd.core.outcomes import HEALTHY, Kind, Outcome
 from ralphd.core.ownretries import retry_kind
 from ralphd.core.signals import Called, Resulted, Retrying, Said, Streamed
 from ralphd.pane.files import open_regular, read_regular, replace_whole
-from ralphd.pane.inbox import stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Gatekeeper:
         self._boot, self._moment = boot, moment
         self._path = ""
         self._limits: Limits | None = None
-        self._seen: tuple[int, ...] | None = None
+        self._seen = b""
         self._gate = Gate()
         self._lock: int | None = None
         self._began = self._alive_at = 0.0
@@ -81,14 +80,19 @@ class Gatekeeper:
         path = os.path.join(night, FOLDER, os.path.basename(account)) if account else ""
         if path != self._path:
             self.leave()
-            self._path, self._seen, self._gate = path, None, Gate()
+            self._path, self._seen, self._gate = path, b"", Gate()
 
     def look(self) -> Gate:
-        """Return the gate as it stands. Takes microseconds while nobody writes."""
-        seen = stamp(self._path) if self._path else None
-        if seen != self._seen:
-            self._seen = seen
-            self._gate = self._read() if seen is not None else Gate()
+        """Return the gate as it stands. Takes microseconds while nobody writes.
+
+        It is read each time: two writes in one tick of the file system's clock leave the same stamp.
+        """
+        try:
+            data = read_regular(self._path, LIMIT_BYTES) if self._path else b""
+        except OSError:
+            data = b""
+        if data != self._seen:
+            self._seen, self._gate = data, self._understood(data)
         return self._gate
 
     def wait_s(self) -> float:
@@ -185,21 +189,22 @@ class Gatekeeper:
         self._lock = self._locked() if self._path else None
         self._began = self._alive_at = self._moment().now
 
-    def _read(self) -> Gate:
+    def _understood(self, data: bytes) -> Gate:
         try:
-            kept = load(Kept, json.loads(read_regular(self._path, LIMIT_BYTES)))
-        except (OSError, ValueError, RecursionError, Malformed):
+            kept = load(Kept, json.loads(data))
+        except (ValueError, RecursionError):
             return Gate()
         if kept.boot != self._boot or not gates.believable(kept.gate, self._moment().now):
             return Gate()
         return kept.gate
 
     def _write(self, gate: Gate) -> None:
+        data = json.dumps(dump(Kept(boot=self._boot, gate=gate))).encode()
         try:
-            replace_whole(self._path, json.dumps(dump(Kept(boot=self._boot, gate=gate))).encode())
+            replace_whole(self._path, data)
         except OSError:
             return  # a full disk: what stands there stays true
-        self._seen, self._gate = stamp(self._path), gate
+        self._seen, self._gate = data, gate
 
     def _locked(self) -> int | None:
         try:

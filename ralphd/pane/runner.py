@@ -82,7 +82,12 @@ def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
     recorder.generation = assignment.generation
     recorder.append(
         RunnerStarted(
-            pid=me.pid, start_ticks=me.start_ticks, boot_id=me.boot_id, pane=me.pane, version=ralphd.__version__
+            pid=me.pid,
+            start_ticks=me.start_ticks,
+            boot_id=me.boot_id,
+            pane=me.pane,
+            version=ralphd.__version__,
+            account=assignment.account,
         ),
         at=time.time(),
     )

@@ -15,10 +15,16 @@ BUSY_BYTES = 4096  # read and written between two looks: an idle event loop move
 
 
 class Stirring:
-    """Compares what a tree had used at the last look with what it has used now."""
+    """Compares what a tree had used at the last look with what it has used now.
 
-    def __init__(self, find: Callable[[], Iterable[Proc]]) -> None:
+    ``own`` is the pid of the CLI itself, of which ``idle_share`` of a core and ``idle_bytes`` a look are no life.
+    """
+
+    def __init__(
+        self, find: Callable[[], Iterable[Proc]], *, own: int = 0, idle_share: float = 0.0, idle_bytes: int = 0
+    ) -> None:
         self._find = find
+        self._own, self._idle_share, self._idle_bytes = own, idle_share, idle_bytes
         self._before: dict[tuple[int, int], tuple[int, int]] = {}
         self._at = 0.0
 
@@ -29,8 +35,12 @@ class Stirring:
         elapsed_s, self._at = now - self._at, now
         if uses.keys() - before.keys():
             return True
-        ticks = sum(uses[key][0] - before[key][0] for key in uses)
-        moved = sum(uses[key][1] - before[key][1] for key in uses)
+        ticks, moved = 0.0, 0
+        for key, (used_ticks, used_bytes) in uses.items():
+            idle = key[0] == self._own
+            idle_ticks = self._idle_share * elapsed_s * TICKS_PER_S if idle else 0.0
+            ticks += max(0.0, used_ticks - before[key][0] - idle_ticks)
+            moved += max(0, used_bytes - before[key][1] - (self._idle_bytes if idle else 0))
         return ticks >= max(1.0, BUSY_SHARE * elapsed_s * TICKS_PER_S) or moved >= BUSY_BYTES
 
 

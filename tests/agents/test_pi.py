@@ -192,3 +192,8 @@ def test_a_piece_of_a_long_answer_is_a_sign_of_life_and_is_not_looked_into():
 )
 def test_an_event_of_any_shape_breaks_nothing(event):
     assert reading("pi", lines(event)).result is None
+
+
+def test_colours_around_its_last_words_hide_nothing():
+    words = '\x1b[31mError: Model "nope/none" not found. Use --list-models to see available models.\x1b[39m\n'
+    assert classify(facts("pi", exit_code=1, stderr_tail=words)).kind is Kind.MODEL_MISSING

@@ -97,12 +97,12 @@ def test_a_gain_below_a_tampered_commit_is_found():
 
 def test_a_loop_begins_again_only_when_that_verdict_is_there_and_then_from_the_gain():
     trial = Trial()
-    for score in (8.0, 9.0):
+    for score in (7.5, 8.0, 8.5, 9.0):
         trial.session(score, submission=True)
     gain = trial.session()
     trial.session(0.0)
     assert trial.decided(RestartLoop) == []
-    trial.judge(gain, 3, 10.0, submission=True)
+    trial.judge(gain, 5, 10.0, submission=True)
     assert [action.reset_to for action in trial.decided(RestartLoop)] == [gain]
 
 
@@ -117,7 +117,9 @@ def test_no_newer_head_takes_its_place_in_the_queue_and_it_takes_nobody_s():
     trial.session(0.0)
     newest = trial.session()
     state = trial.state()
-    queue = VerifyQueue(judge=FakeJudge(), pool=Never(), done=lambda *_: None, superseded=superseded.append)
+    queue = VerifyQueue(
+        judge=FakeJudge(), pool=Never(), done=lambda *_: None, superseded=lambda *told: superseded.append(told)
+    )
 
     def add(intent: int, of: str, session: int) -> None:
         one = Candidate(task="main", loop="a", generation=1, trajectory=session, commit=of, tree=of[::-1])
@@ -128,4 +130,7 @@ def test_no_newer_head_takes_its_place_in_the_queue_and_it_takes_nobody_s():
     add(2, gain, 1)
     add(3, commit(77), 4)
     assert [waiting.intent for waiting in queue.waiting] == [2, 3]
-    assert superseded == [1]
+    assert superseded == [(1, commit(77))]
+    add(4, newest, 3)  # older than what waits
+    assert [waiting.intent for waiting in queue.waiting] == [2, 3]
+    assert superseded == [(1, commit(77)), (4, commit(77))]

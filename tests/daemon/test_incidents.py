@@ -12,8 +12,10 @@ import pytest
 from support.garbage import garbage
 from support.incident_runs import OFFERS, ROW_NEVER_SHOWN, harm, is_right, obeys
 from support.incident_table import INCIDENTS
-from support.incidents import garbled, obeying, play
+from support.incidents import Incident, garbled, obeying, play
 from support.injections import WAYS
+
+from ralphd.core.outcomes import TABLE, Charge, Kind
 
 ROOT = Path(__file__).resolve().parents[2]
 BY_NAME = {incident.name: incident for incident in INCIDENTS}
@@ -67,3 +69,23 @@ def test_the_script_tells_accuracy_harm_and_cost():
     assert [arm["harmful"] for arm in told] == [0, 0, 0]
     assert told[0]["right"] >= 0.95 * told[0]["incidents"]
     assert told[0]["questions"] == 0 < told[1]["questions"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.CRASH_LOOP])
+def test_no_outcome_that_comes_twice_takes_anything_from_a_loop(kind):
+    """But for a crash loop, which is five failures each time."""
+    story = f"l1 next score=8\nl1 {kind.value} x2\nl1 next score=9"
+    run = play(
+        Incident(name=kind.value, story=story, never="clean *, restart *, park *, pause *, stop *, end", healthy="l2")
+    )
+    assert run.harm == set()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if TABLE[kind].charge in {Charge.INFRA, Charge.OPERATOR}])
+def test_what_is_no_loops_fault_never_takes_anything_from_it_however_often(kind):
+    run = play(
+        Incident(
+            name=kind.value, story=f"l1 {kind.value} x25", never="clean *, restart *, park *, stop *, end", healthy="l2"
+        )
+    )
+    assert run.harm == set()

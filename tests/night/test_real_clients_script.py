@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import real_claude
+from support import clients
 from support.needs import missing
 
 NPM = """#!/bin/sh
@@ -29,7 +29,7 @@ def script(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         "RALPHD_REAL_CLIENTS": str(tmp_path / "cache"),
         "CALLS": str(tmp_path / "calls"),
     }
-    return subprocess.run([real_claude.INSTALLER, *arguments], env=env, capture_output=True, text=True, check=False)
+    return subprocess.run([clients.INSTALLER, *arguments], env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from support.model_script import bash
 from support.paneloop import until
 from support.stage import Stage
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 
 NAMES = ("tool", "child", "daemon")
 TOOL = bash(

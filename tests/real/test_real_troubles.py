@@ -12,7 +12,7 @@ from support.stage import Stage
 
 from ralphd.pane.prompt import GO_ON
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAUSE_S = 2.0  # that a server asks for
 SILENCE_S = 4.0
@@ -75,10 +75,10 @@ DIFFERENT: dict[str, tuple[Scene, ...]] = {
         lasting("reset", reset(), "inference.truncated", NO_REASON),
     ),
 }
-# opencode waits 79 s before it gives up on a server. mini-swe-agent asks for whole answers, which may take their time.
+# opencode waits 79 s before it gives up on a server. mini-swe-agent asks for whole answers: nothing can be truncated.
 CHOSEN = {
     "opencode": ("truncated", "401", "too long", "silence"),
-    "mini": ("500", "401", "too long"),
+    "mini": ("500", "401", "too long", "silence"),
 }
 LOSES_NOTHING = {"opencode": "truncated"}  # the scene before which it works, and after which it goes on; else the 500s
 

@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from support.needs import missing
+from support import clients
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-INSTALLER = os.path.join(CHECKOUT, "scripts", "real-clients")
-MADE_UP_KEY = "sk-test-000"
 ARGUMENTS = ("-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions")
 
 
 def program() -> str:
-    """The executable: $RALPHD_CLAUDE, else what scripts/real-clients installed; a skip or a failure without one."""
-    if named := os.environ.get("RALPHD_CLAUDE"):
-        return named
-    return installed() or missing("the real Claude Code CLI is not installed: run scripts/real-clients")
-
-
-@functools.cache
-def installed() -> str:
-    """Where scripts/real-clients put it; empty when it has not run."""
-    command = [sys.executable, INSTALLER, "--where", "claude"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    """The executable; a skip or a failure without one."""
+    return clients.program("claude")
 
 
 def environment(base_url: str, home: str, **more: str) -> dict[str, str]:
     """The whole environment of a client that can reach nothing but `base_url`; `home` also holds its TMPDIR.
 
-    IS_SANDBOX lets root skip permissions. The dead proxy stops whatever would still leave the machine.
+    IS_SANDBOX lets root skip permissions.
     """
     temporary = os.path.join(home, "tmp")
     os.makedirs(temporary, exist_ok=True)
     return {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": home,
+        **clients.move_in(clients.CLIENTS["claude"], base_url, home),
         "TMPDIR": temporary,
-        "LANG": "C.UTF-8",
         "IS_SANDBOX": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
-        "ANTHROPIC_BASE_URL": base_url,
-        "ANTHROPIC_API_KEY": MADE_UP_KEY,
-        "NO_PROXY": "127.0.0.1",
-        "HTTPS_PROXY": "http://127.0.0.1:9",  # discard: nobody listens
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        **{f"GIT_{who}_NAME": "Agent" for who in ("AUTHOR", "COMMITTER")},
-        **{f"GIT_{who}_EMAIL": "agent@example.org" for who in ("AUTHOR", "COMMITTER")},
         **more,
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from support import clients
 from support.clients import Client
-from support.model_script import NOTHING_MORE, Answer, Request
+from support.model_script import NOTHING_MORE, Answer, Request, Step, resolve
 from support.model_server import ModelServer
 from support.paneloop import PaneLoop, until
 
@@ -26,15 +26,16 @@ class Director:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._scene: list[Answer] = [NOTHING_MORE]
+        self._scene: list[Step] = [NOTHING_MORE]
 
-    def play(self, scene: Sequence[Answer]) -> None:
+    def play(self, scene: Sequence[Step]) -> None:
         with self._lock:
             self._scene = list(scene)
 
     def answer(self, request: Request) -> Answer:
         with self._lock:
-            return self._scene.pop(0) if len(self._scene) > 1 else self._scene[0]
+            step = self._scene.pop(0) if len(self._scene) > 1 else self._scene[0]
+        return resolve(step, request)
 
 
 class Stage:
@@ -56,12 +57,12 @@ class Stage:
         )
         self._begun = False
 
-    def show(self, *scene: Answer, **limits: float) -> dict[str, Any]:
+    def show(self, *scene: Step, **limits: float) -> dict[str, Any]:
         """Play a scene to one process of the CLI; return the record of its end, as `type` and `body`."""
         number = self.begin(*scene, **limits)
         return self.ended(number)
 
-    def begin(self, *scene: Answer, **limits: float) -> int:
+    def begin(self, *scene: Step, **limits: float) -> int:
         """Start a process on this scene; the loop pauses when it ends. Limits are taken by a new trajectory only."""
         self.director.play(scene)
         number = len(self.loop.bodies("AgentStarted"))

@@ -10,7 +10,7 @@ from ralphd.core import actions, events
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
 from ralphd.core.history import Past
-from ralphd.core.policy.judging import passed_over
+from ralphd.core.policy.judging import newest_unjudged, passed_over
 from ralphd.core.policy.present import Present
 from ralphd.core.policy.running import wanted
 from ralphd.core.policy.sharing import prober, suffers
@@ -97,10 +97,19 @@ def cure(state: NightState, present: Present) -> Iterator[Decision]:
         if trouble is None or (loop.loop.id in present.consulted and trouble.cause in CONSULTED):
             continue
         offer = remedy(state, loop, trouble, present.now)
-        if offer is not None and isinstance(offer.action, actions.RestartLoop) and passed_over(state, loop) is not None:
-            continue  # where it begins again depends on that verdict
+        if offer is not None and isinstance(offer.action, actions.RestartLoop) and _may_gain(state, loop, trouble):
+            continue  # where it begins again, and whether, depends on that verdict
         if offer is not None and offer.action is not None:
             yield Decision(action=offer.action, why=offer.why, cause=offer.cause)
+
+
+def _may_gain(state: NightState, loop: LoopState, trouble: Trouble) -> bool:
+    """Tell whether a verdict is to come on work that a clean restart would take away.
+
+    Where all is lost, what was built on that is no reason to wait.
+    """
+    unjudged = trouble.cause is not Cause.BROKEN and newest_unjudged(state, loop)
+    return unjudged or passed_over(state, loop) is not None
 
 
 def restore_protected(state: NightState, _present: Present) -> Iterator[Decision]:

@@ -238,18 +238,19 @@ def _lagging(view: View) -> Trouble | None:
     """Tell a loop that is behind and gains nothing, which is no chance: so often do the others gain meanwhile."""
     others = [loop for loop in view.state.loops.values() if loop.loop.task == view.loop.loop.task]
     others = [loop for loop in others if loop is not view.loop]
-    if len(others) < LEAST_OTHERS or len(view.sessions) < TABLE[Cause.LAGGING].after:
-        return None
+    mine = [session for session, verdict in zip(view.sessions, view.verdicts, strict=True) if verdict is not None]
+    if len(others) < LEAST_OTHERS or len(mine) < TABLE[Cause.LAGGING].after:
+        return None  # what has no verdict may be a gain
     if sum(_is_ahead(view, loop) for loop in others) < MOST_OTHERS * len(others):
         return None
-    began = view.sessions[0].entry
+    began = mine[0].entry
     sessions = sum(s.entry > began and s.charged for loop in others for s in loop.past.sessions)
     gained = sum(gain.entry > began for loop in others for gain in loop.past.gains)
     often = max(0, gained - 1) / (sessions + 1)  # rather too low: it is an estimate
-    chance = max(0.0, 1.0 - often) ** len(view.sessions)
+    chance = max(0.0, 1.0 - often) ** len(mine)
     if chance > (CHANCE_OF_ONE_THAT_GAINED if view.loop.past.gains else CHANCE):
         return None
-    return Trouble(cause=Cause.LAGGING, rows=tuple(session.entry for session in view.sessions))
+    return Trouble(cause=Cause.LAGGING, rows=tuple(session.entry for session in mine))
 
 
 def _is_ahead(view: View, other: LoopState) -> bool:
