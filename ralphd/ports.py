@@ -99,7 +99,10 @@ class Repositories(Protocol):
         """Hash what agents must not change in the night repository: config, hooks, attributes."""
 
     def put_back_guarded(self, task: Task) -> Sequence[str]:
-        """Make that what it was at the start but for harmless settings; returns what was put back. Raises OSError."""
+        """Make that, and each loop's own configuration, what it was but for harmless settings.
+
+        Returns what was put back; costs little where nothing changed. Raises OSError.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,6 +141,7 @@ class NightState:
     tasks: dict[str, TaskState] = field(default_factory=dict)
     loops: dict[str, LoopState] = field(default_factory=dict)
     intents: dict[int, events.ActionIntended] = field(default_factory=dict)
+    gaps: tuple[clocks.Gap, ...] = ()  # in which nobody could work, newest last
     noticed: dict[str, float] = field(default_factory=dict)  # what a person was told, and when (epoch seconds)
     restarts: dict[int, int] = field(default_factory=dict)  # open intents to restart: the generation each begins
     ending: bool = False
@@ -150,6 +151,7 @@ class NightState:
     def apply(self, entry: Entry) -> None:
         """Fold one stored entry. Entries of an old generation say nothing about the present."""
         self.last_id = max(self.last_id, entry.id)
+        self.gaps = clocks.with_gap(self.gaps, entry.at, events.outcome_of(entry.body))
         loop = self.loops.get(entry.loop)
         if loop is not None and isinstance(entry.body, records.TrajectoryStarted):
             loop.nonce = entry.nonce  # of any generation: the session's end must be known when it comes

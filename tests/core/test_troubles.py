@@ -369,6 +369,8 @@ def test_a_persons_commits_are_never_reset_over():
     assert persons[:12] in why
     assert "ralphd restart --clean a" in why
     assert not [o for o in offers(fold(night.entries), "a") if o.rung is Rung.RESTART]
+    (notify,) = night.go_on()
+    assert isinstance(notify, actions.Notify)
     assert night.go_on() == []
     assert night.go_on(now=night.now + 24 * HOUR_S) == []
     night.acted(actions.Resume(loop="a"), "a", actions.ASKED, by="operator")
@@ -414,3 +416,14 @@ def test_a_session_that_goes_round_in_circles_is_told_while_it_runs():
     night.sessions["a"] = 2
     night.ended("a", 2, Kind.REPEATING, before=night.heads["a"])
     assert night.go_on() == []
+
+
+def test_restarts_that_help_nothing_are_no_more_than_three_an_hour():
+    night = Trial()
+    for _ in range(60):
+        night.session(kind=Kind.NOOP)
+        night.go_on()
+    intents = [e for e in night.entries if isinstance(e.body, events.ActionIntended) and e.body.type == "RestartLoop"]
+    at = [entry.at for entry in intents]
+    assert len(at) > 4
+    assert max(sum(since <= one < since + HOUR_S for one in at) for since in at) == 3

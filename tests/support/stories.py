@@ -21,6 +21,7 @@ from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
 from ralphd.daemon.close import Closing
 from ralphd.daemon.consult import Consultant
+from ralphd.daemon.guarding import Guarding
 from ralphd.daemon.inbox import Asked, Inbox, Judged
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk
@@ -129,7 +130,12 @@ class Story:
         for entry in self.journal.stored:
             self.consultant.chronicle.hear(entry)
         self.daemon = Daemon(
-            night=night, desk=desk, closing=Closing(night=night), hooks=hooks, consultant=self.consultant
+            night=night,
+            desk=desk,
+            closing=Closing(night=night),
+            hooks=hooks,
+            consultant=self.consultant,
+            guarding=Guarding(night=night),
         )
         self.daemon.started = self.clock.monotonic()
 
