@@ -135,3 +135,36 @@ def test_the_report_and_the_status_agree():
     assert (totals.gain, totals.gain_per_h) == (4.0, pytest.approx(told.gain.per_h))
     assert totals.gain_high_per_h == pytest.approx(told.gain.high, abs=1e-3)
     assert totals.healthy_with_submission_per_h == pytest.approx(told.fruitful.per_h)
+
+
+def test_the_gain_of_each_part_of_the_night_adds_up_to_all_of_it():
+    night = a_night(7.0, 9.0, 12.0)
+    state = fold(night.entries)
+    for after_s in (1800, 7200, 36_000):
+        parts = progress.by_part(state, START + after_s, 6)
+        assert len(parts) == 6
+        assert sum(parts) == progress.gained(state.tasks.values()) > 0
+    late = progress.by_part(state, START + 36_000, 6)
+    assert late[1:] == [0.0] * 5
+    assert progress.by_part(fold(Night().entries), START + 60) is None
+
+
+def test_only_what_waits_for_a_person_needs_one():
+    """A loop that a person paused does not; one that its refused key holds does, until it is let go on."""
+    from ralphd.core import records
+    from ralphd.core.exchange import Want
+    from ralphd.core.status import needs_person
+
+    night = Night()
+    night.started()
+    night.task()
+    night.loop("fix-1")
+    night.began("fix-1", 1)
+    loop = fold(night.entries).loops["fix-1"]
+    assert not needs_person(loop)
+    night.say(records.AttemptEnded(attempt=1, outcome=Outcome(kind=Kind.AUTH), wait_s=0.0), "fix-1", 1)
+    night.say(records.Held(kind=Kind.AUTH.value, why="the key is refused"), "fix-1", 1)
+    loop = fold(night.entries).loops["fix-1"]
+    assert needs_person(loop)
+    loop.want = Want.PAUSED
+    assert not needs_person(loop)
