@@ -101,6 +101,10 @@ def test_the_first_night_runs_as_it_is_written(tmp_path: Path) -> None:
         report = box.report()
         assert report["tasks"][0]["best"]["score"] == 1.0
         assert git(repo, "cat-file", "-t", report["tasks"][0]["best"]["commit"]) == "commit"
+        assert "ralphd report --compare NIGHT" in README
+        for form in ((), ("--json",), ("--markdown",), ("--html",)):
+            told = box.ralphd("report", "--compare", report["night"]["id"], *form).stdout
+            assert report["tasks"][0]["best"]["commit"][:12] in told
 
 
 def _run(box: NightBox, arguments: list[str]) -> None:
