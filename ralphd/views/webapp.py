@@ -97,6 +97,7 @@ class Pages:
         self._door = door
         self._status = Kept(every_s=STATUS_EVERY_S * 0.8)
         self._loops = Kept(every_s=LOOP_EVERY_S, share=0.02)
+        self._drawn: tuple[dict[str, Any] | None, Regions] = (None, {})
         self._reports = Kept(every_s=REPORT_EVERY_S, share=0.1, most=4)
 
     def routes(self) -> list[Route]:
@@ -193,10 +194,14 @@ class Pages:
         return told
 
     async def _now_regions(self) -> Regions:
+        """Return the regions; drawn once for all who look."""
         try:
-            return webpages.now_regions(await self._ask())
+            told = await self._ask()
         except RalphdError as error:
             return {"fleet": webpages.sentence(str(error))}
+        if self._drawn[0] is not told:
+            self._drawn = (told, webpages.now_regions(told))
+        return self._drawn[1]
 
     async def _loop(self, name: str) -> tuple[dict[str, Any], Regions]:
         told = await self._ask()
