@@ -19,6 +19,7 @@ VERBS = {
     "demo": "demo",
     "start": "night",
     "status": "look",
+    "top": "top",
     "attach": "attach",
     "logs": "logs",
     "pause": "steer",

@@ -7,6 +7,7 @@ import json
 import os
 import time
 
+from ralphd.cli import evidence
 from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, NothingRunning, UsageError
@@ -67,7 +68,10 @@ def list_started(place: Place, config: Config | None = None) -> list[tuple[str, 
 
 
 def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
-    """Gather what only the HTML form shows: the best commits' patches and subjects. What can't be had is left out."""
+    """Gather what only the HTML form shows: patches and subjects of the best commits, excerpts of logs.
+
+    What can't be had is left out.
+    """
     reader = JournalReader.open(place.journal(config))
     try:
         found = reader.entries(made.night.id, types=("TaskAdded",))
@@ -84,7 +88,7 @@ def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
             loops = [loop.best_commit for loop in made.loops if loop.task == part.name and loop.best_commit]
             subjects |= {commit: hide(subject) for commit, subject in workshop.subjects(loops).items()}
             patches[part.name] = hide(_patch(workshop, part))
-    return html.Extras(patches=patches, subjects=subjects)
+    return html.Extras(patches=patches, subjects=subjects, excerpts=evidence.excerpts(place.night(made.night.id), made))
 
 
 def _patch(workshop: Workshop, part: TaskPart) -> str:

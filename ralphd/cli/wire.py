@@ -31,13 +31,14 @@ from ralphd.daemon.act import Doer
 from ralphd.daemon.assign import Assigner, base_environment
 from ralphd.daemon.close import Closing
 from ralphd.daemon.consult import Consultant
-from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
+from ralphd.daemon.guarding import Guarding
+from ralphd.daemon.inbox import Asked, Inbox, Judged
 from ralphd.daemon.news import News
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk, Reply
 from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
-from ralphd.daemon.verify import VerifyQueue
+from ralphd.daemon.verify import VerifyQueue, ending
 from ralphd.daemon.weigh import Room
 from ralphd.daemon.world import World
 from ralphd.edges.journal import Journal, JournalReader
@@ -192,7 +193,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         judge=verifiers,
         pool=judges,
         done=judged,
-        superseded=lambda intent: inbox.put(Settled(intent=intent, result="superseded")),
+        superseded=lambda intent, by: inbox.put(ending(intent, by)),
     )
     doer = Doer(world=world, inbox=inbox, slow=slow, aside=aside, queue=queue)
     night = Night(world=world, inbox=inbox, state=state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)
@@ -213,7 +214,8 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     consultant = _consultant(frame, journal, inbox)
     night.consult, night.hears = consultant.heed, consultant.chronicle.hear
     desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
-    daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks, consultant=consultant)
+    closing, guarding = Closing(night=night), Guarding(night=night)
+    daemon = Daemon(night=night, desk=desk, closing=closing, hooks=hooks, consultant=consultant, guarding=guarding)
     if told is not None:
         daemon.news = _news(state, lambda title, body: aside.submit(doer.tell_person, title, body))
 

@@ -54,7 +54,7 @@ def needs(state: NightState, now: float) -> tuple[Need, ...]:
     if state.ended_at is not None or state.ending:
         return ()
     loops = [loop for loop in state.loops.values() if loop.want is Want.RUNNING]
-    found = [*_held(loops), *_asking(loops), *_far(loops, now)]
+    found = [*_held(loops), *_asking(loops), *_far(loops, now), *_left_to_a_person(state)]
     return (*found, *_stuck(loops, now)) if not found else tuple(found)
 
 
@@ -113,6 +113,18 @@ def _far(loops: Iterable[LoopState], now: float) -> Iterator[Need]:
         body = f"{_names(waiting)} wait {hours:.1f} h for the quota. `ralphd resume --now` has it tried at once."
         title = "the quota is used up"
         yield Need(key=f"quota {account}", title=title, body=body, told=body, since=_since(waiting))
+
+
+def _left_to_a_person(state: NightState) -> Iterator[Need]:
+    """Tell of loops that the policy paused because what would help isn't its to do."""
+    for loop in state.loops.values():
+        last = loop.past.remedies[-1] if loop.past.remedies else None
+        by_policy = loop.want is Want.PAUSED and loop.wanted_by != "operator"
+        if by_policy and last is not None and last.action == actions.Pause.__name__:
+            since = state.started_at + state.jumped_s + last.at_s
+            title, told = "a loop waits for your decision", f"{loop.loop.id} was paused: `ralphd status` says why."
+            body = f"{loop.loop.id}: {loop.note[:600]}"
+            yield Need(key=f"asks {loop.loop.id}", title=title, body=body, told=told, since=since)
 
 
 def _stuck(loops: list[LoopState], now: float) -> Iterator[Need]:

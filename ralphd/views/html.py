@@ -22,10 +22,14 @@ ROWS_SHOWN = 24  # of a table; a longer one is folded
 
 @dataclass(frozen=True, kw_only=True)
 class Extras:
-    """What lies outside of the journal, already free of secrets: patches by task, subjects by commit."""
+    """What lies outside of the journal, already free of secrets: patches by task, subjects by commit.
+
+    ``excerpts``: what stands at a failure's place, by the words that name the place.
+    """
 
     patches: Mapping[str, str] = field(default_factory=dict)
     subjects: Mapping[str, str] = field(default_factory=dict)
+    excerpts: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_report(report: Report, extras: Extras | None = None) -> str:
@@ -72,7 +76,7 @@ def _body(report: Report, extras: Extras) -> Iterator[str]:
                 pictured = True
                 yield from (_score_figure(report, task) for task in report.tasks)
             heading = block.text
-        yield render_block(block)
+        yield render_block(block, extras.excerpts)
     yield drawn.pop(heading, "")
 
 
@@ -92,7 +96,7 @@ def _figure(drawn: str, caption: str, behind: Table) -> str:
 
 def _after_loops(report: Report, extras: Extras) -> str:
     strips = "".join(
-        f'<div class="strip-row"><span class="name">{safe(loop)}</span>{drawn}</div>'
+        f'<div class="strip-row" role="listitem"><span class="name">{safe(loop)}</span>{drawn}</div>'
         for loop, drawn in figures.strips(report)
     )
     parts = []
@@ -121,7 +125,7 @@ def _patches(report: Report, extras: Extras) -> str:
     )
 
 
-def render_block(block: Block) -> str:
+def render_block(block: Block, excerpts: Mapping[str, str] | None = None) -> str:
     match block:
         case Heading(text=text):
             return f"<h2>{safe(text)}</h2>\n"
@@ -130,7 +134,7 @@ def render_block(block: Block) -> str:
         case Paragraph(text=text):
             return f"<p>{safe(text)}</p>\n"
         case Items(items=items):
-            return f"<ul>{''.join(map(_item, items))}</ul>\n"
+            return f"<ul>{''.join(_item(item, excerpts or {}) for item in items)}</ul>\n"
         case Commands(commands=commands):
             lines = "\n".join(map(safe, commands))
             return f'<pre tabindex="0"><code>{lines}</code></pre>\n'
@@ -140,11 +144,16 @@ def render_block(block: Block) -> str:
             assert_never(block)
 
 
-def _item(item: Item) -> str:
+def _item(item: Item, excerpts: Mapping[str, str]) -> str:
     if not item.places:
         return f"<li>{safe(item.text)}</li>"
-    places = "".join(f"<li><code>{safe(place)}</code></li>" for place in item.places)
+    places = "".join(f"<li><code>{safe(place)}</code>{_excerpt(excerpts.get(place, ''))}</li>" for place in item.places)
     return f"<li><details><summary>{safe(item.text)}</summary><ul>{places}</ul></details></li>"
+
+
+def _excerpt(text: str) -> str:
+    lines = "\n".join(map(safe, text.splitlines()))
+    return f'<pre class="excerpt" tabindex="0">{lines}</pre>' if lines else ""
 
 
 def _folded(table: Table) -> str:

@@ -63,7 +63,7 @@ def now(status: dict[str, Any]) -> str:
 
 def now_regions(status: dict[str, Any]) -> Regions:
     """Return the fleet's lines, and a row a loop: what needs a person comes first."""
-    lines = "".join(sentence(line) for line in words.summary(status))
+    lines = "".join(sentence(line) for line in words.sentences(status))
     loops = sorted(status.get("loops") or (), key=lambda loop: not _needs_person(loop))
     return {"fleet": lines, **{f"row-{place}": _row(loop) for place, loop in enumerate(loops)}}
 
@@ -125,7 +125,7 @@ def _needs_person(loop: Mapping[str, Any]) -> bool:
 
 
 def _row(loop: dict[str, Any]) -> str:
-    first, *rest, note = words.row(loop)
+    first, *rest, note = words.cells(loop)
     cells = [*rest, _fact(loop.get("tokens_in")), _fact(loop.get("tokens_out")), note]
     figures = "".join(f"<td{_kind(number)}>{safe(cell)}</td>" for number, cell in enumerate(cells, 1))
     return f'<td><a href="/loop/{safe(first)}">{safe(first)}</a></td>{figures}'

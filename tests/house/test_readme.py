@@ -30,7 +30,7 @@ git commit -qam "count on"
 echo '{"type":"system","subtype":"init","session_id":"s","model":"m","claude_code_version":"2"}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"counted","session_id":"s","usage":{"input_tokens":1,"output_tokens":1}}'
 """
-NEEDS_A_TERMINAL = {"attach"}
+NEEDS_A_TERMINAL = {"attach", "top"}
 
 
 def blocks(kind: str) -> list[str]:
@@ -111,6 +111,8 @@ def _run(box: NightBox, arguments: list[str]) -> None:
         return
     if arguments[0] == "stop":
         box.wait_until(lambda: box.loops()["loop-1"]["best_score"] == 1.0, "loop-1 counted")
+    if arguments[0] == "logs":  # who reads the README types more slowly than this
+        box.wait_until(lambda: box.loops()["loop-1"]["trajectory"], "loop-1 has a session")
     done = box.ralphd(*arguments, code=None)
     if arguments[0] == "doctor":  # a warning about this machine is no failure of the README
         assert "Traceback" not in done.stderr
