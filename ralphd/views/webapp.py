@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ralphd.core.errors import NothingRunning, RalphdError
+from ralphd.core.errors import EdgeError, NothingRunning, RalphdError
 from ralphd.core.model import is_loop_id
 from ralphd.views import html, metrics, webpages
 from ralphd.views.svg import safe
@@ -28,6 +28,7 @@ STATUS_EVERY_S = 0.5  # with a daemon's pass of a second at most: on the screen 
 ABSENT_EVERY_S = 2.0  # to say why nobody answers the journal is read
 LOOP_EVERY_S = 2.0
 REPORT_EVERY_S = 10.0
+KEPT_S = 60.0  # however slow it was
 BREATH_S = 15.0  # so often a stream says that it lives; what is gone is noticed by it
 BODY_BYTES = 1024
 OUTCOMES_SHOWN = 12
@@ -56,10 +57,11 @@ class Sources:
 class Kept:
     """Answers that many lookers share: each is asked for by one at a time, and not again before it is ``every_s`` old.
 
-    What was raised is kept like an answer.
+    What was raised is kept like an answer. One that was slow is kept longer: asking takes ``share`` of a core at most.
     """
 
     every_s: float
+    share: float = 1.0
     answers: dict[object, tuple[float, Any]] = field(default_factory=dict)
     locks: dict[object, asyncio.Lock] = field(default_factory=dict)
     most: int = 64  # of a night's loops few are looked at
@@ -77,10 +79,14 @@ class Kept:
         return answer
 
     async def _ask(self, ask: Callable[[], Any]) -> tuple[Any, float]:
+        began = time.monotonic()
         try:
-            return await run_in_threadpool(ask), self.every_s
+            answer = await run_in_threadpool(ask)
         except RalphdError as error:
             return error, max(self.every_s, ABSENT_EVERY_S)
+        except OSError as error:
+            return EdgeError(f"{error.strerror or error}"), max(self.every_s, ABSENT_EVERY_S)
+        return answer, min(KEPT_S, max(self.every_s, (time.monotonic() - began) / self.share))
 
 
 class Pages:
@@ -90,8 +96,9 @@ class Pages:
         self._from = sources
         self._door = door
         self._status = Kept(every_s=STATUS_EVERY_S * 0.8)
-        self._loops = Kept(every_s=LOOP_EVERY_S)
-        self._reports = Kept(every_s=REPORT_EVERY_S, most=4)
+        self._loops = Kept(every_s=LOOP_EVERY_S, share=0.02)
+        self._drawn: tuple[dict[str, Any] | None, Regions] = (None, {})
+        self._reports = Kept(every_s=REPORT_EVERY_S, share=0.1, most=4)
 
     def routes(self) -> list[Route]:
         return [
@@ -187,10 +194,14 @@ class Pages:
         return told
 
     async def _now_regions(self) -> Regions:
+        """Return the regions; drawn once for all who look."""
         try:
-            return webpages.now_regions(await self._ask())
+            told = await self._ask()
         except RalphdError as error:
             return {"fleet": webpages.sentence(str(error))}
+        if self._drawn[0] is not told:
+            self._drawn = (told, webpages.now_regions(told))
+        return self._drawn[1]
 
     async def _loop(self, name: str) -> tuple[dict[str, Any], Regions]:
         told = await self._ask()

@@ -14,8 +14,8 @@ from ralphd.views.svg import safe
 Regions = dict[str, str]  # the id of an element -> its markup
 
 NAV = (("/", "Now"), ("/report", "Report"), ("/nights", "Nights"))
-HEADER = (*words.HEADER, "tokens in", "tokens out")
-FIGURES = frozenset({2, 3, 4, 6, 8, 9})
+HEADER = (*words.HEADER[:-1], "tokens in", "tokens out", words.HEADER[-1])
+FIGURES = frozenset({2, 3, 4, 6, 7, 8})
 VERBS = {"pause": "Pause after this session", "resume": "Resume", "restart": "Restart now"}
 
 
@@ -54,7 +54,7 @@ def now(status: dict[str, Any]) -> str:
     head = "".join(_heads(HEADER))
     rows = "".join(f'<tr id="{name}">{cells}</tr>' for name, cells in regions.items() if name != "fleet")
     table = (
-        f'<div class="wide" tabindex="0" role="region" aria-label="loops"><table><thead><tr>{head}</tr></thead>'
+        f'<div class="wide loops" tabindex="0" role="region" aria-label="loops"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
     body = f'<section id="fleet">{regions["fleet"]}</section>\n{table if rows else ""}'
@@ -86,8 +86,8 @@ def loop_page(loop: dict[str, Any], regions: Regions, *, actions: bool) -> str:
 def loop_regions(loop: dict[str, Any], outcomes: Iterable[Mapping[str, Any]], digest: str) -> Regions:
     """Return facts, last outcomes (the newest first) and the end of the log as sentences."""
     facts = tuple((name.replace("_", " "), _fact(value)) for name, value in loop.items() if name != "id")
-    rows = tuple((str(one["at"]), str(one["trajectory"] or ""), str(one["kind"]), _why(one)) for one in outcomes)
-    told = html.render_block(Table(header=("at", "session", "outcome", "evidence"), rows=rows))
+    rows = tuple((_at(one["at"]), str(one["trajectory"] or ""), str(one["kind"]), _why(one)) for one in outcomes)
+    told = html.render_block(Table(header=("at (UTC)", "session", "outcome", "evidence"), rows=rows))
     lines = "\n".join(map(safe, digest.splitlines()))
     return {
         "facts": html.render_block(Table(header=("fact", "now"), rows=facts)),
@@ -97,12 +97,14 @@ def loop_regions(loop: dict[str, Any], outcomes: Iterable[Mapping[str, Any]], di
 
 
 def nights(rows: Iterable[Mapping[str, Any]]) -> str:
-    items = "".join(
-        f'<li><a href="/report/{safe(str(row["id"]))}">{safe(str(row["id"]))}</a> from {safe(str(row["started_at"]))} '
-        f"{safe(_until(row))}</li>"
-        for row in rows
-    )
+    items = "".join(map(_night, rows))
     return frame("Nights", f"<ul>{items}</ul>\n" if items else "<p>No night has been yet.</p>\n", here="/nights")
+
+
+def _night(row: Mapping[str, Any]) -> str:
+    name = safe(str(row["id"]))
+    span = f"from {_at(row['started_at'])} UTC {_until(row)}"
+    return f'<li><a href="/report/{name}">{name}</a> {safe(span)}</li>'
 
 
 def trouble(why: str) -> str:
@@ -123,8 +125,8 @@ def _needs_person(loop: Mapping[str, Any]) -> bool:
 
 
 def _row(loop: dict[str, Any]) -> str:
-    first, *rest = words.cells(loop)
-    cells = [*rest, _fact(loop.get("tokens_in")), _fact(loop.get("tokens_out"))]
+    first, *rest, note = words.cells(loop)
+    cells = [*rest, _fact(loop.get("tokens_in")), _fact(loop.get("tokens_out")), note]
     figures = "".join(f"<td{_kind(number)}>{safe(cell)}</td>" for number, cell in enumerate(cells, 1))
     return f'<td><a href="/loop/{safe(first)}">{safe(first)}</a></td>{figures}'
 
@@ -147,8 +149,13 @@ def _why(one: Mapping[str, Any]) -> str:
     return "; ".join(str(evidence.get("what", "")) for evidence in one.get("evidence") or ())
 
 
+def _at(iso: object) -> str:
+    """Return a time to the second, in UTC as it is told."""
+    return str(iso).replace("T", " ")[:19]
+
+
 def _until(row: Mapping[str, Any]) -> str:
-    return f"until {row['ended_at']} ({row['why_ended']})" if row.get("ended_at") else "and not ended"
+    return f"until {_at(row['ended_at'])} UTC ({row['why_ended']})" if row.get("ended_at") else "and not ended"
 
 
 def _fact(value: object) -> str:
