@@ -24,7 +24,7 @@ from ralphd.pane.digest import plain, sentence
 CHUNK_BYTES = 1 << 16
 POLL_S = 0.25
 GONE_S = 5.0  # so long without a runner and without a byte: a runner that is only being replaced is back by then
-SENTENCE_CHARS = 8192  # far more than a line shows; a secret that is cut in two would have no shape any more
+SENTENCE_CHARS = 8192  # far more than a line shows; it is cut behind it, as a secret cut in two would not be known
 _LOG = re.compile(r"(\d{1,9})-(\d{1,9})\.log(?:\.(\d{1,9}))?", re.ASCII)
 
 
@@ -108,7 +108,7 @@ def _say_end(folder: str, session: Session) -> None:
 
 def _lines(path: str) -> Iterator[bytes]:
     lines, place = Lines(limit_bytes=LINE_MAX_BYTES), 0
-    while data := _read(path, place):
+    while data := read_at(path, place):
         place += len(data)
         for _, _, line in lines.feed(data):
             yield line
@@ -152,11 +152,11 @@ def _chunks(session: Session, *, stderr: bool, more: Callable[[], Session | None
     path = session.path.removesuffix(".log") + ".err" if stderr else session.path
     piece, place = path, 0
     while True:
-        data = _read(piece, place)
+        data = read_at(piece, place)
         if data:
             place += len(data)
             yield data
-        elif (following := _next_piece(path, piece)) != piece:
+        elif (following := next_piece(path, piece)) != piece:
             piece, place = following, 0
         elif more is None or more() != session:
             yield from _rest(piece, place)
@@ -165,12 +165,12 @@ def _chunks(session: Session, *, stderr: bool, more: Callable[[], Session | None
 
 def _rest(piece: str, place: int) -> Iterator[bytes]:
     """Yield what came between the last look and the news that another session began."""
-    while data := _read(piece, place):
+    while data := read_at(piece, place):
         place += len(data)
         yield data
 
 
-def _read(path: str, place: int) -> bytes:
+def read_at(path: str, place: int) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -183,7 +183,7 @@ def _read(path: str, place: int) -> bytes:
         os.close(fd)
 
 
-def _next_piece(path: str, piece: str) -> str:
+def next_piece(path: str, piece: str) -> str:
     """Return the piece after ``piece``; itself when it is the last one."""
     number = int(piece[len(path) + 1 :] or 0)
     above, name = os.path.split(path)
@@ -202,7 +202,7 @@ def _printer(folder: str, *, raw: bool, stderr: bool) -> Callable[[bytes], None]
         return _copy
     if raw:
         return _escaping(str)
-    cli, hide = _whose(folder)
+    cli, hide = whose(folder)
     return _escaping(hide) if stderr else _digesting(cli, hide)
 
 
@@ -233,19 +233,33 @@ def _digesting(cli: str, hide: Callable[[str], str]) -> Callable[[bytes], None]:
     def show(chunk: bytes) -> None:
         for start, end, line in lines.feed(chunk) if chunk else lines.close():
             for told in reader.read(line, start, end):
-                if words := plain(hide(sentence(told)[:SENTENCE_CHARS])):
+                if words := plain(hide(sentence(told)[: 2 * SENTENCE_CHARS])[:SENTENCE_CHARS]):
                     click.echo(words)
 
     return show
 
 
-def _whose(folder: str) -> tuple[str, Callable[[str], str]]:
+def whose(folder: str) -> tuple[str, Callable[[str], str]]:
     """Return whose output it is, and what hides its secrets; of a folder that is damaged, that of any program."""
+    told = _assignment(folder)
+    cli = told.get("cli")
+    return cli if isinstance(cli, str) and cli in NAMES else "command", Redactor(secrets_in(told)).text
+
+
+def known_in(folder: str) -> list[str]:
+    """Return the values that nobody may be shown of that loop; none of a folder that is damaged."""
+    return secrets_in(_assignment(folder))
+
+
+def secrets_in(told: dict[str, object]) -> list[str]:
+    secrets = told.get("secrets")
+    return [one for one in secrets if isinstance(one, str)] if isinstance(secrets, list) else []
+
+
+def _assignment(folder: str) -> dict[str, object]:
     try:
         with open(os.path.join(folder, "loop.json"), "rb") as file:
             told = json.loads(file.read(CHUNK_BYTES << 4))
-        cli, secrets = told.get("cli"), told.get("secrets")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        cli = secrets = None
-    known = [one for one in secrets if isinstance(one, str)] if isinstance(secrets, list) else []
-    return cli if cli in NAMES else "command", Redactor(known).text
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}

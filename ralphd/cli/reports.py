@@ -6,7 +6,10 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Callable
 
+from ralphd.cli import evidence
+from ralphd.cli.logs import known_in
 from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, NothingRunning, UsageError
@@ -67,14 +70,17 @@ def list_started(place: Place, config: Config | None = None) -> list[tuple[str, 
 
 
 def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
-    """Gather what only the HTML form shows: the best commits' patches and subjects. What can't be had is left out."""
+    """Gather what only the HTML form shows: patches and subjects of the best commits, excerpts of logs.
+
+    What can't be had is left out.
+    """
     reader = JournalReader.open(place.journal(config))
     try:
         found = reader.entries(made.night.id, types=("TaskAdded",))
         tasks = {entry.body.task.name: entry.body.task for entry in found if isinstance(entry.body, TaskAdded)}
     finally:
         reader.close()
-    hide = Redactor([]).text
+    hide = _hiding(place, made)
     patches: dict[str, str] = {}
     subjects: dict[str, str] = {}
     for part in made.tasks:
@@ -84,7 +90,14 @@ def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
             loops = [loop.best_commit for loop in made.loops if loop.task == part.name and loop.best_commit]
             subjects |= {commit: hide(subject) for commit, subject in workshop.subjects(loops).items()}
             patches[part.name] = hide(_patch(workshop, part))
-    return html.Extras(patches=patches, subjects=subjects)
+    return html.Extras(patches=patches, subjects=subjects, excerpts=evidence.excerpts(place.night(made.night.id), made))
+
+
+def _hiding(place: Place, made: Report) -> Callable[[str], str]:
+    """Return what takes out of commits what the night's agents were given: nobody did so when they were made."""
+    loops = os.path.join(place.night(made.night.id), "loops")
+    known = {secret for loop in made.loops for secret in known_in(os.path.join(loops, loop.id))}
+    return Redactor(sorted(known)).text
 
 
 def _patch(workshop: Workshop, part: TaskPart) -> str:

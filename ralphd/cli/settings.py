@@ -66,7 +66,8 @@ class Settings:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{self.path} is not UTF-8: byte {error.start}") from None
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ConfigError(f"{self.path}:{line} is not UTF-8: byte {error.start} of the file", line=line) from None
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from math import isfinite
 from typing import Any
 
 from ralphd.core import config, cron, scoring, times
@@ -18,22 +19,41 @@ from ralphd.core.model import Verifier
 Convert = Callable[[object], Any]
 Keys = Mapping[str, tuple[str, Convert]]  # toml key -> (field, conversion)
 
+BRIEF_CHARS = 240  # of a refusal: three lines of a terminal
+MOST_BYTES = (1 << 63) - 1  # what a system call takes
+MOST_S = 1e9  # 31 years; no call waits for longer than 9.2e9 seconds
 SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 SIZES |= {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+# The parser's time grows with the square of a key's parts: two minutes for a small file of nothing else.
+_DEEP_KEY = re.compile(r"""(?<![\w"'.-])(?:[\w"'-]++\s*+\.\s*+){100}""")
 _TASK_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
 def read(text: str, path: str = "ralphd.toml") -> Config:
     """Build a Config. Raises ConfigError; what is not set has its default."""
+    deep = _DEEP_KEY.search(text)
+    if deep:
+        line = text.count("\n", 0, deep.start()) + 1
+        raise ConfigError(f"{path}:{line}: this key has more parts than any setting", line=line)
     try:
-        data = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        line = int(found.group(1)) if found else 0
-        raise ConfigError(f"{path}: this is not TOML: {error}", line=line) from None
+        return _Reader(path, text).whole(tomllib.loads(text.removeprefix("\ufeff")))
     except RecursionError:
         raise ConfigError(f"{path}: this is nested too deeply for a configuration") from None
-    return _Reader(path, text).whole(data)
+    except ValueError as error:  # TOMLDecodeError, or a number with more digits than Python reads
+        line = _told_line(str(error), text)
+        place = f"{path}:{line}" if line else path
+        raise ConfigError(f"{place}: this is not TOML: {_brief(str(error))}", line=line) from None
+
+
+def _told_line(complaint: str, text: str) -> int:
+    """Find the line that the parser means, 0 if it names none."""
+    found = re.search(r"\(at line (\d+), column \d+\)$", complaint)
+    if found:
+        return int(found.group(1))
+    if complaint.endswith("(at end of document)"):
+        return text.count("\n") + 1
+    long_number = re.search(r"\d[\d_]{4000}", text)
+    return text.count("\n", 0, long_number.start()) + 1 if long_number else 0
 
 
 class _Reader:
@@ -88,7 +108,7 @@ class _Reader:
     def _known(self, where: str, data: Mapping[str, object], known: set[str] | Keys) -> None:
         for name in data:
             if name not in known:
-                close = get_close_matches(name, list(known), n=1)
+                close = get_close_matches(name[:80], list(known), n=1)
                 hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(sorted(known))}"
                 raise self._error(f"{where}.{name}" if where else name, f"no such setting; {hint}")
 
@@ -101,7 +121,7 @@ class _Reader:
         if built.supervisor.width_min > built.supervisor.width_max:
             raise self._error("supervisor.width_min", "must not be over width_max")
         names = [task.name for task in built.tasks if task.name]
-        double = next((name for name in names if names.count(name) > 1), "")
+        double = next((name for name, count in Counter(names).items() if count > 1), "")
         if double or (len(built.tasks) > 1 and len(names) < len(built.tasks)):
             raise self._error(
                 "task.name", "several tasks need names of their own" + (f": {double!r}" if double else "")
@@ -112,7 +132,7 @@ class _Reader:
     def _error(self, key: str, message: str) -> ConfigError:
         line = self._line(key)
         place = f"{self._path}:{line}" if line else self._path
-        return ConfigError(f"{place}: {key}: {message}", key=key, line=line)
+        return ConfigError(f"{place}: {_brief(key)}: {_brief(message)}", key=key, line=line)
 
     def _line(self, key: str) -> int:
         """Find the line of a dotted key: below the right header (the n-th ``[[task]]``), else the header's own."""
@@ -181,26 +201,29 @@ def _whole(least: int, most: int) -> Convert:
 
 
 def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value) or value <= 0:
-        raise ValueError(f"must be a number of seconds over 0, not {_shown(value)}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST_S:
+        raise ValueError(f"must be a number of seconds over 0 (and up to 31 years), not {_shown(value)}")
     return float(value)
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"must be a number, not {_shown(value)}")
     return float(value)
 
 
 def size(value: object) -> int:
     """Bytes in ``1GiB``, ``512 MiB`` or a plain number. Raises ValueError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
+    text = value if isinstance(value, str) else str(value) if isinstance(value, int) and value <= MOST_BYTES else ""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if isinstance(value, bool) or match is None or match.group(2) not in SIZES:
         raise ValueError(f'must be a size such as "1GiB", not {_shown(value)}')
-    found = int(float(match.group(1)) * SIZES[match.group(2)])
-    if found <= 0:
+    found = float(match.group(1)) * SIZES[match.group(2)]
+    if found < 1:
         raise ValueError("must be over 0")
-    return found
+    if found > MOST_BYTES:
+        raise ValueError("is more than any machine has")
+    return int(found)
 
 
 def _one_of(*choices: str) -> Convert:
@@ -246,7 +269,13 @@ def _url(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    return repr(value)[:60]
+    return "that" if isinstance(value, int) and abs(value) > MOST_BYTES else repr(value)[:60]
+
+
+def _brief(text: str) -> str:
+    """Return ``text`` on one line, short, with nothing that a terminal would obey."""
+    short = text if len(text) <= BRIEF_CHARS else f"{text[: BRIEF_CHARS - 63]}...{text[-60:]}"
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in short)
 
 
 NIGHT: Keys = {

@@ -3,8 +3,9 @@
 loop.json     Assignment, replaced whole (write, fsync, rename); read at the start of every turn
 order.json    Order, replaced whole; read when the bell rings and at every turn
 calls/bell    FIFO: a line ``order`` means "read order.json"; tool calls are announced there too
-notes/*.md    each goes into the next session's prompt, in order of name, and is then moved to notes/used/
-notes/*.now.md  the same, but for the session that runs, if its CLI can be told something then
+notes/*.md    each is told to the session that runs, if its CLI takes input then, else it goes into the next one's
+              prompt, in order of name; it is then moved to notes/used/
+notes/*.now.md  the same, but a session that takes no input is ended and taken up again with it, if its CLI can do that
 runner.lock   flocked by the runner for as long as it lives: held means alive
 runner.json   RunnerIdentity, written by the runner
 records.jsonl Record lines, appended by the runner (core/records.py)
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 SUPERVISOR_KEY = "RALPHD_SUPERVISOR_KEY"  # of the model's endpoint; it stays in the daemon
-NOW = ".now"  # before a note's ``.md``: it must not wait for the next session
+NOW = ".now"  # before a note's ``.md``: a session may be interrupted for it
 
 
 @dataclass(frozen=True, kw_only=True)

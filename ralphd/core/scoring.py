@@ -41,6 +41,8 @@ def parse(spec: str) -> tuple[str, str]:
             re.compile(argument)
         except re.error as error:
             raise ValueError(f"score regex does not compile: {error}") from None
+        except (OverflowError, RecursionError) as error:
+            raise ValueError(f"score regex is too much to compile: {error}") from None
     if kind == "json" and "#" in argument and not argument.partition("#")[2].startswith("/"):
         raise ValueError("score json:PATH#/pointer: the pointer starts with a slash")
     return kind, argument

@@ -159,7 +159,7 @@ class Doer:
 
     def _notify(self, intent: int, action: actions.Notify) -> None:
         """Tell the person, and record whether that went well. Runs in ``aside``."""
-        result, detail = self.tell_person(action.title, action.body)
+        result, detail = self.tell_person(action.title, action.told)
         self.inbox.put(Settled(intent=intent, result=result, detail=detail))
 
     def tell_person(self, title: str, body: str) -> tuple[str, str]:

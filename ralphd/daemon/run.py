@@ -18,11 +18,13 @@ from ralphd.daemon.consult import Consultant
 from ralphd.daemon.failpoints import hit
 from ralphd.daemon.guarding import Guarding
 from ralphd.daemon.inbox import Advised, Asked, Changed, Closed, Judged, Leave, Message, Rang, Reached, Settled, Stored
+from ralphd.daemon.news import News
 from ralphd.daemon.pressure import Pressures
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
 from ralphd.daemon.world import Assign
 
+PUT_BACK_MOST = 20  # in a night
 # A pass over 512 loops takes 2 ms, over eight 0.2 ms: a small night sees a session's end, and judges it, sooner.
 PASS_S, LEAST_PASS_S = 1.0, 0.2
 LOOPS_OF_A_WHOLE_PASS = 256
@@ -63,6 +65,7 @@ class Daemon:
     hooks: Hooks
     consultant: Consultant
     guarding: Guarding
+    news: News | None = None  # None: nobody is to be told
     troubles: dict[str, str] = field(default_factory=dict)
     pressures: Pressures = field(default_factory=Pressures)
     backup_trouble: str = ""  # set by the slow pool
@@ -109,6 +112,8 @@ class Daemon:
         self.closing.step()
         self.guarding.step()
         self._look_at_troubles()
+        if self.news is not None:
+            self.news.look(self.night.state)
         self.hooks.ticked(self.night)
 
     def _look_at_machine(self) -> None:
@@ -210,6 +215,8 @@ class Daemon:
         elif late or all(seen.get(name, False) for name in awaited):
             self.is_ready = True
             self.hooks.ready(f"{alive} of {len(loops)} loops run", alive > 0 or not awaited)
+            if self.news is not None:
+                self.news.began(self.night.state, f"{alive} of {len(loops)} loops run")
 
     def _leave(self, why: str) -> None:
         alive = sum(self.night.sight.alive.values())
@@ -220,11 +227,13 @@ class Daemon:
 
     def _closed(self, trouble: tuple[str, ...]) -> None:
         """Write the last entry, then the report, then say good-bye to whoever waits."""
-        late = (
-            "" if self.night.finish(ended(self.night)) else "the journal can't be written: the night's end is not in it"
-        )
+        end = ended(self.night)
+        late = "" if self.night.finish(end) else "the journal can't be written: the night's end is not in it"
         trouble = tuple(line for line in (*trouble, late, self._report()) if line)
         hit("reported")
+        if self.news is not None:
+            self.news.look(self.night.state)
+            self.news.closed(self.night.state, end.why)
         for line in trouble:
             self.night.world.log.warning(line)
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}

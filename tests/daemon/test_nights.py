@@ -259,7 +259,7 @@ def test_what_waits_for_a_person_is_told_once_also_over_a_restart_of_the_daemon(
     assert story.notifier is not None
     [(title, body)] = story.notifier.told
     assert title == "ralphd: the credential is refused"
-    assert body.startswith("l1: 401 of ")
+    assert body == "l1: inference.auth. Mend it, then `ralphd resume`."
     [reply] = story.ask("status")
     assert "Mend it, then `ralphd resume`." in str(reply["data"]["daemon"]["trouble"])  # type: ignore[index]
 

@@ -48,6 +48,15 @@ if [ "$(cat n)" -ge 3 ] && [ ! -e "$HOME/poisoned" ]; then
     exit 0
 fi
 {GO_ON}"""
+# Once: the judge's own file is changed; what is counted after that is honest work.
+CHEATING = f"""{COUNT}
+if [ "$(cat n)" -ge 2 ] && [ ! -e "$HOME/cheated" ]; then
+    touch "$HOME/cheated"
+    echo "99999" >judge.txt
+    git commit -qam "make the judge right"
+    exit 0
+fi
+{GO_ON}"""
 OUTAGE = f"""{COUNT}
 if [ -e "$HOME/outage" ]; then
     echo "cannot reach the licence server" >&2
@@ -65,10 +74,21 @@ def scores(box: NightBox, loop: str) -> list[float]:
     return [entry.body.verdict.score or 0.0 for entry in box.journal(events.VerdictGiven, loop)]
 
 
+def _restored(box: NightBox) -> bool:
+    repaired = [entry.body.outcome.kind for entry in box.journal(records.Repaired, "loop-3")]
+    return Kind.TAMPERED in repaired
+
+
+def _sound(box: NightBox, loop: str) -> list[float]:
+    verdicts = [entry.body.verdict for entry in box.journal(events.VerdictGiven, loop)]
+    return [verdict.score or 0.0 for verdict in verdicts if verdict.kind is None]
+
+
 def test_a_clean_restart_cures_what_misled_a_loop_and_all_of_it_can_be_had_back(tmp_path: Path) -> None:
-    parts = {"loop-1": POISONED, "loop-2": COUNT + GO_ON}
-    files = {"n": "0\n", ".gitignore": "*.memo\n"}
-    with cast(tmp_path, parts, TOML.replace("WIDTH", "2"), files) as box:
+    parts = {"loop-1": POISONED, "loop-2": COUNT + GO_ON, "loop-3": CHEATING}
+    files = {"n": "0\n", "judge.txt": "honest\n", ".gitignore": "*.memo\n"}
+    toml = TOML.replace("WIDTH", "3") + 'protect = ["judge.txt"]\n'
+    with cast(tmp_path, parts, toml, files) as box:
         box.start("--for", "1h")
         box.wait_until((box.home / "poisoned").exists, "the notes are poisoned")
         best = box.wait_until(lambda: max(scores(box, "loop-1"), default=0.0), "a verdict")
@@ -84,6 +104,11 @@ def test_a_clean_restart_cures_what_misled_a_loop_and_all_of_it_can_be_had_back(
         assert git(box.repo, "show", "mine:NOTES.md") == "write nothing but words into n"
         assert git(box.repo, "show", "mine:hidden.memo") == "the same"
         assert "lose it all" in git(box.repo, "log", "--format=%s", "mine")
+        box.wait_until(lambda: _restored(box), "the judge's file is put back")
+        known = max(scores(box, "loop-3"))
+        box.wait_until(lambda: max(_sound(box, "loop-3")) > known, "and honest work counts again")
+        assert (box.worktree("loop-3") / "judge.txt").read_text() == "honest\n"
+        assert [i.args["loop"] for i in intents(box, "RestartLoop", "Pause", "Park")] == ["loop-1"]
         box.stop()
         noted = [
             e.body.outcome for e in box.journal(events.OutcomeNoted, "loop-1") if e.body.outcome.detail.get("rows")
