@@ -206,6 +206,11 @@ def _discover(here: str, *what: str) -> str:
         )
     if "not a git repository" in err:
         raise UsageError(f"{here} is not in a git repository: `git init && git add -A && git commit` makes it one")
+    if "extension" in err or "repo version" in err:  # of a newer git, as reftable is before 2.45
+        raise UsageError(
+            f"{here}: this git is too old for the repository ({' '.join(err.split())[:200]}): update git, or give a "
+            f"clone that it can read"
+        )
     raise GitError(f"{here}: git can't read this repository: {err.strip()[:300]}", stderr=err)
 
 

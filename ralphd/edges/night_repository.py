@@ -116,11 +116,15 @@ class NightRepository:
 
         Converges from any mixture of leftovers. A folder that isn't this worktree is moved aside, never removed.
         """
-        for _, branch in wanted:
+        branches = [branch for _, branch in wanted]
+        if len(set(branches)) < len(branches):
+            twice = max(branches, key=branches.count)
+            raise UsageError(f"{twice} was given to two loops: each has a branch and a worktree of its own")
+        for branch in branches:
             if not is_branch(branch):
                 raise UsageError(f"{branch!r} is no branch of a loop: ralphd/<night>/<loop>, ids of a-z, 0-9 and -")
         with self._locked():
-            heads = self._make_branches([branch for _, branch in wanted], base, tips or {})
+            heads = self._make_branches(branches, base, tips or {})
             return tuple(self._tie(path, branch, heads[branch]) for path, branch in wanted)
 
     def _make_branches(self, branches: Sequence[str], base: str, tips: Mapping[str, str]) -> dict[str, str]:

@@ -89,3 +89,11 @@ def test_new_loops_are_named_on_and_go_to_the_task_with_the_fewest():
     assert new[0].folder == "/s/nights/n/loops/main-2"
     alone = plan.loops_of(Config(night=NightConfig(width=2)), ["main"], "n", "/s", lambda: "0")
     assert [loop.id for loop in plan.more_loops(alone[1:], ["main"], 2, lambda: "1")] == ["loop-3", "loop-4"]
+
+
+@given(st.lists(st.sampled_from(["a", "a-1", "a-1-1", "loop", "loop-1", "b"]), min_size=1, max_size=6, unique=True))
+def test_no_two_loops_share_a_branch_whatever_their_tasks_are_called(names: list[str]) -> None:
+    tasks = tuple(TaskConfig(name=name, width=12) for name in names)
+    made = loops(Config(night=NightConfig(width=12 * len(names)), tasks=tasks), names)
+    more = plan.more_loops(made, names, 5, lambda: "nonce")
+    assert len({loop.branch for loop in (*made, *more)}) == len(made) + 5

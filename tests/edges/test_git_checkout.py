@@ -219,3 +219,16 @@ def test_a_repository_of_another_user_is_read(repo: Path) -> None:
         pytest.skip("only root can give a repository away")
     subprocess.run(["chown", "-R", "65534:65534", str(repo)], check=True)
     assert describe_repo(str(repo)).branch == "main"
+
+
+@pytest.mark.parametrize(("version", "extension"), [(1, "refStorage"), (1, "ofTheFuture"), (2, "")])
+def test_a_repository_that_this_git_cannot_read_is_refused_with_the_way_out(
+    repo: Path, version: int, extension: str
+) -> None:
+    """As one with reftable is by git before 2.45; a newer one is told of another extension."""
+    config = repo / ".git" / "config"
+    text = config.read_text().replace("repositoryformatversion = 0", f"repositoryformatversion = {version}")
+    config.write_text(text + (f"[extensions]\n\t{extension} = sometable\n" if extension else ""))
+    with pytest.raises(UsageError, match="update git") as refused:
+        describe_repo(str(repo))
+    assert "\n" not in str(refused.value)

@@ -47,6 +47,16 @@ def test_many_in_one_go(night: NightRepository, tmp_path: Path, repo: Path) -> N
     assert head(tmp_path / "w99") == head(repo)
 
 
+def test_two_loops_on_one_branch_are_refused_before_anything_is_made(
+    night: NightRepository, tmp_path: Path, repo: Path
+) -> None:
+    wanted = [(str(tmp_path / name), "ralphd/n1/same") for name in ("one", "two")]
+    with pytest.raises(UsageError, match="ralphd/n1/same was given to two loops"):
+        night.add_worktrees(wanted, head(repo))
+    assert night.heads("ralphd/n1") == {}
+    assert not (tmp_path / "one").exists()
+
+
 @pytest.mark.parametrize("folder", ["none", "empty", "foreign", "linked", "symlink"])
 @pytest.mark.parametrize("left", [(), ("admin",), ("branch",), ("admin", "branch")])
 def test_worktrees_converge_from_any_leftovers(

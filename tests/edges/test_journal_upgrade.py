@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.nights import NIGHT, Night
+from support.pods import STEPS, add_pods
 
 from ralphd.core.errors import JournalError
 from ralphd.core.redact import Redactor
@@ -20,33 +21,6 @@ from ralphd.edges.journal import Journal, JournalReader
 from ralphd.edges.journal_backup import backup_folder, backups
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
-STEPS = 6
-# A change as they come: a table, a column, rewritten rows, an index. It dies where DIE_AT says.
-NEXT = """
-import os, signal
-import sqlalchemy as sa
-from alembic import op
-
-revision = "0900"
-down_revision = "{newest}"
-branch_labels = depends_on = None
-
-def upgrade():
-    def step(number):
-        if os.environ.get("DIE_AT") == str(number):
-            os.kill(os.getpid(), signal.SIGKILL)
-    step(1)
-    op.create_table("pod", sa.Column("id", sa.Integer(), primary_key=True), sa.Column("name", sa.Text()))
-    step(2)
-    op.add_column("entry", sa.Column("pod", sa.Text()))
-    step(3)
-    op.execute("UPDATE entry SET pod = loop")
-    step(4)
-    op.execute("INSERT INTO pod (name) SELECT DISTINCT loop FROM entry")
-    step(5)
-    op.create_index("entry_pod", "entry", ["pod"])
-    step(6)
-"""
 OPEN = """
 import sys
 from ralphd.core.redact import Redactor
@@ -61,8 +35,7 @@ def newer(tmp_path: Path) -> str:
     """The migrations of the next ralphd."""
     folder = tmp_path / "newer"
     shutil.copytree(MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    newest = max(name for name in os.listdir(folder / "versions") if name.endswith(".py")).partition("_")[0]
-    (folder / "versions" / "0900_pods.py").write_text(NEXT.replace("{newest}", newest))
+    add_pods(folder)
     return str(folder)
 
 
