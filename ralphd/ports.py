@@ -98,6 +98,12 @@ class Repositories(Protocol):
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         """Hash what agents must not change in the night repository: config, hooks, attributes."""
 
+    def put_back_guarded(self, task: Task) -> Sequence[str]:
+        """Make that, and each loop's own configuration, what it was but for harmless settings.
+
+        Returns what was put back; costs little where nothing changed. Raises OSError.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Told:

@@ -133,6 +133,7 @@ class FakeRepositories:
     delivered: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     prints: dict[str, str] = field(default_factory=dict)
+    to_put_back: tuple[str, ...] = ()
     hijacked: dict[str, tuple[str, str]] = field(default_factory=dict)  # loop -> where its branch was and was put to
     broken: str = ""
 
@@ -163,6 +164,11 @@ class FakeRepositories:
         self.kept.update(best)
         self.delivered.append(task.name)
         return ()
+
+    def put_back_guarded(self, task: Task) -> Sequence[str]:
+        del task
+        back, self.to_put_back = self.to_put_back, ()
+        return back
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         del task

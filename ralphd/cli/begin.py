@@ -178,6 +178,7 @@ class Start:
             base=base.commit,
             verifier=one.config.verify,
             with_uncommitted=self.with_uncommitted,
+            guarded=base.guarded,
         )
 
     def _entries(self, config: Config, tasks: list[Task], night: str) -> list[Entry]:

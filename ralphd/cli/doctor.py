@@ -18,9 +18,11 @@ from ralphd.cli.out import JSON
 from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, RalphdError
+from ralphd.daemon.assign import base_environment
 from ralphd.edges import host
 from ralphd.edges.checkout import Checkout, describe_repo, resolve_base
 from ralphd.edges.git import Git
+from ralphd.edges.notifier import Apprise
 from ralphd.edges.ownership import filesystem_of, open_state, state_folder
 from ralphd.edges.tmux import Tmux
 
@@ -254,6 +256,16 @@ def agent(patient: Patient) -> Finding:
     return _ok(f"{patient.config.agent.cli}: {program}")
 
 
+def notify(patient: Patient) -> Finding:
+    """Look whether the places can be used; none of them is asked."""
+    urls = patient.config.notify.urls
+    if not urls:
+        return _ok("nobody is told of anything: no notify.urls")
+    if refused := Apprise(urls, base_environment(patient.environ)).refused():
+        return _fail(f"apprise can't use {', '.join(refused)}", "see its documentation for the URL of your service")
+    return _ok(f"{len(urls)} in notify.urls; `ralphd notify` sends a test")
+
+
 CHECKS: tuple[Callable[[Patient], Finding], ...] = (
     python,
     ralphd,
@@ -271,6 +283,7 @@ CHECKS: tuple[Callable[[Patient], Finding], ...] = (
     prompt,
     verifier,
     agent,
+    notify,
 )
 
 

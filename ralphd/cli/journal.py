@@ -29,7 +29,7 @@ from ralphd.edges.journal import JournalReader
 @click.option("--to", metavar="BRANCH", default="", help="With --bring: make this new branch of it, too.")
 @JSON
 def journal(what: str, night: str, loop: str, bring: str, to: str, *, as_json: bool) -> None:
-    """List the outcomes, actions, verdicts, advice or rescued work of a night.
+    """List what a night recorded, outcomes first of all.
 
     Outcomes if nothing is named; entries are all there is. With --json one object a line. Rescued work is what a
     repair or a clean restart took out of a loop's way: it is in a ref, and --bring fetches it at any time. Advice is

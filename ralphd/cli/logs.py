@@ -108,7 +108,7 @@ def _say_end(folder: str, session: Session) -> None:
 
 def _lines(path: str) -> Iterator[bytes]:
     lines, place = Lines(limit_bytes=LINE_MAX_BYTES), 0
-    while data := _read(path, place):
+    while data := read_at(path, place):
         place += len(data)
         for _, _, line in lines.feed(data):
             yield line
@@ -152,11 +152,11 @@ def _chunks(session: Session, *, stderr: bool, more: Callable[[], Session | None
     path = session.path.removesuffix(".log") + ".err" if stderr else session.path
     piece, place = path, 0
     while True:
-        data = _read(piece, place)
+        data = read_at(piece, place)
         if data:
             place += len(data)
             yield data
-        elif (following := _next_piece(path, piece)) != piece:
+        elif (following := next_piece(path, piece)) != piece:
             piece, place = following, 0
         elif more is None or more() != session:
             yield from _rest(piece, place)
@@ -165,12 +165,12 @@ def _chunks(session: Session, *, stderr: bool, more: Callable[[], Session | None
 
 def _rest(piece: str, place: int) -> Iterator[bytes]:
     """Yield what came between the last look and the news that another session began."""
-    while data := _read(piece, place):
+    while data := read_at(piece, place):
         place += len(data)
         yield data
 
 
-def _read(path: str, place: int) -> bytes:
+def read_at(path: str, place: int) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -183,7 +183,7 @@ def _read(path: str, place: int) -> bytes:
         os.close(fd)
 
 
-def _next_piece(path: str, piece: str) -> str:
+def next_piece(path: str, piece: str) -> str:
     """Return the piece after ``piece``; itself when it is the last one."""
     number = int(piece[len(path) + 1 :] or 0)
     above, name = os.path.split(path)
@@ -202,7 +202,7 @@ def _printer(folder: str, *, raw: bool, stderr: bool) -> Callable[[bytes], None]
         return _copy
     if raw:
         return _escaping(str)
-    cli, hide = _whose(folder)
+    cli, hide = whose(folder)
     return _escaping(hide) if stderr else _digesting(cli, hide)
 
 
@@ -239,7 +239,7 @@ def _digesting(cli: str, hide: Callable[[str], str]) -> Callable[[bytes], None]:
     return show
 
 
-def _whose(folder: str) -> tuple[str, Callable[[str], str]]:
+def whose(folder: str) -> tuple[str, Callable[[str], str]]:
     """Return whose output it is, and what hides its secrets; of a folder that is damaged, that of any program."""
     told = _assignment(folder)
     cli = told.get("cli")

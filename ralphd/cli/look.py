@@ -10,6 +10,7 @@ import click
 from ralphd.cli import here, out
 from ralphd.cli.out import JSON
 from ralphd.cli.place import Place
+from ralphd.core.errors import UsageError
 from ralphd.views.status import render_status
 
 TYPE_CHECKING = False
@@ -36,8 +37,11 @@ def status(*, as_json: bool) -> None:
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
 @click.option("--html", "as_html", is_flag=True, help="Print one HTML page that needs nothing else.")
 @click.option("--open", "open_it", is_flag=True, help="Write the HTML page and open it in a browser.")
+@click.option("--compare", "other", metavar="NIGHT", default="", help="Hold it against this night.")
 @click.option("--list", "as_list", is_flag=True, help="List the nights there are, the newest last.")
-def report(night: str, *, as_json: bool, as_markdown: bool, as_html: bool, open_it: bool, as_list: bool) -> None:
+def report(
+    night: str, *, as_json: bool, as_markdown: bool, as_html: bool, open_it: bool, other: str, as_list: bool
+) -> None:
     """Tell what a night gave (the newest, if none is named)."""
     # status must not wait for the journal's libraries
     from ralphd.cli.reports import list_nights, make_report  # noqa: PLC0415
@@ -50,6 +54,15 @@ def report(night: str, *, as_json: bool, as_markdown: bool, as_html: bool, open_
         out.data(rows) if as_json else _show_nights(rows)
         return
     made = make_report(where, night, here.config())
+    if other:
+        if open_it:
+            raise UsageError("--compare is printed only: --html > compared.html, then open that")
+        _show_compared(
+            made,
+            make_report(where, other, here.config()),
+            "json" if as_json else "md" if as_markdown else "html" if as_html else "",
+        )
+        return
     if as_json:
         out.data(to_json(made))
     elif as_markdown:
@@ -59,6 +72,22 @@ def report(night: str, *, as_json: bool, as_markdown: bool, as_html: bool, open_
     else:
         bold = sys.stdout is not None and sys.stdout.isatty()
         click.echo(terminal.render_report(made, bold=bold, encoding=out.encoding()), nl=False)
+
+
+def _show_compared(made: Report, other: Report, form: str) -> None:
+    from ralphd.core import compare  # noqa: PLC0415  # as above
+    from ralphd.views import compared, html, markdown, terminal  # noqa: PLC0415  # as above
+
+    told = compare.compare(made, other)
+    if form == "json":
+        out.data(compare.to_json(told))
+    elif form == "md":
+        click.echo(markdown.render_page(compared.page(told), compared.title(told)), nl=False)
+    elif form == "html":
+        click.echo(html.page(compared.title(told), "".join(map(html.render_block, compared.page(told)))), nl=False)
+    else:
+        bold = sys.stdout is not None and sys.stdout.isatty()
+        click.echo(terminal.render_page(compared.page(told), bold=bold, encoding=out.encoding()), nl=False)
 
 
 def _show_page(where: Place, made: Report, *, open_it: bool) -> None:

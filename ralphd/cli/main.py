@@ -19,6 +19,7 @@ VERBS = {
     "demo": "demo",
     "start": "night",
     "status": "look",
+    "top": "top",
     "attach": "attach",
     "logs": "logs",
     "pause": "steer",
@@ -31,6 +32,8 @@ VERBS = {
     "take": "take",
     "journal": "journal",
     "service": "service",
+    "web": "web",
+    "notify": "notify",
     "guard": "guard",
     "classify": "classify",
 }

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable
 
+from ralphd.cli import evidence
 from ralphd.cli.logs import known_in
 from ralphd.cli.place import Place
 from ralphd.core.config import Config
@@ -69,7 +70,10 @@ def list_started(place: Place, config: Config | None = None) -> list[tuple[str, 
 
 
 def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
-    """Gather what only the HTML form shows: the best commits' patches and subjects. What can't be had is left out."""
+    """Gather what only the HTML form shows: patches and subjects of the best commits, excerpts of logs.
+
+    What can't be had is left out.
+    """
     reader = JournalReader.open(place.journal(config))
     try:
         found = reader.entries(made.night.id, types=("TaskAdded",))
@@ -86,7 +90,7 @@ def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
             loops = [loop.best_commit for loop in made.loops if loop.task == part.name and loop.best_commit]
             subjects |= {commit: hide(subject) for commit, subject in workshop.subjects(loops).items()}
             patches[part.name] = hide(_patch(workshop, part))
-    return html.Extras(patches=patches, subjects=subjects)
+    return html.Extras(patches=patches, subjects=subjects, excerpts=evidence.excerpts(place.night(made.night.id), made))
 
 
 def _hiding(place: Place, made: Report) -> Callable[[str], str]:

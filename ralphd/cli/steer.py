@@ -90,10 +90,10 @@ def scale(width: int, *, as_json: bool) -> None:
     for reply in here.request(here.place(), {"verb": "scale", "width": width}):
         data = reply.get("data")
         if isinstance(data, dict):
-            out.data(data) if as_json else out.say(_scaled(data))
+            out.data(data) if as_json else out.say(scaled(data))
 
 
-def _scaled(data: dict[str, Any]) -> str:
+def scaled(data: dict[str, Any]) -> str:
     new = f"; new: {', '.join(data['new'])}" if data["new"] else ""
     return f"{data['width']} loops at once from now on (it was {data['was']}){new}"
 

@@ -31,12 +31,14 @@ from ralphd.daemon.act import Doer
 from ralphd.daemon.assign import Assigner, base_environment
 from ralphd.daemon.close import Closing
 from ralphd.daemon.consult import Consultant
-from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
+from ralphd.daemon.guarding import Guarding
+from ralphd.daemon.inbox import Asked, Inbox, Judged
+from ralphd.daemon.news import News
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk, Reply
 from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
-from ralphd.daemon.verify import VerifyQueue
+from ralphd.daemon.verify import VerifyQueue, ending
 from ralphd.daemon.weigh import Room
 from ralphd.daemon.world import World
 from ralphd.edges.journal import Journal, JournalReader
@@ -44,6 +46,7 @@ from ralphd.edges.journal_writer import JournalWriter
 from ralphd.edges.judge import Verifiers
 from ralphd.edges.loopfolder import LoopFolders
 from ralphd.edges.model import adviser
+from ralphd.edges.notifier import Apprise
 from ralphd.edges.panes import TmuxPanes
 from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
@@ -82,7 +85,7 @@ def redactor(config: Config, environ: Mapping[str, str]) -> Redactor:
 
 def known_secrets(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:
     passed = {name: environ[name] for name in config.agent.env_pass if name in environ}
-    return secrets_of(passed, config.agent.env)
+    return (*secrets_of(passed, config.agent.env), *config.notify.urls)
 
 
 class LogFile:
@@ -179,6 +182,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
         log=logger(place.log, journal.redactor),
+        notifier=(told := notifier(frame.config, environ)),
         hide=journal.redactor.text,
     )
 
@@ -189,7 +193,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         judge=verifiers,
         pool=judges,
         done=judged,
-        superseded=lambda intent: inbox.put(Settled(intent=intent, result="superseded")),
+        superseded=lambda intent, by: inbox.put(ending(intent, by)),
     )
     doer = Doer(world=world, inbox=inbox, slow=slow, aside=aside, queue=queue)
     night = Night(world=world, inbox=inbox, state=state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)
@@ -210,20 +214,35 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     consultant = _consultant(frame, journal, inbox)
     night.consult, night.hears = consultant.heed, consultant.chronicle.hear
     desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
-    daemon = Daemon(night=night, desk=desk, closing=Closing(night=night), hooks=hooks, consultant=consultant)
+    closing, guarding = Closing(night=night), Guarding(night=night)
+    daemon = Daemon(night=night, desk=desk, closing=closing, hooks=hooks, consultant=consultant, guarding=guarding)
+    if told is not None:
+        daemon.news = _news(state, lambda title, body: aside.submit(doer.tell_person, title, body))
 
     def close() -> None:
         verifiers.close()
         consultant.close()
         slow.shutdown(wait=True, cancel_futures=True)
         judges.shutdown(wait=True, cancel_futures=True)
-        aside.shutdown(wait=True, cancel_futures=True)
+        if told is not None and state.ended_at is None:
+            told.close()  # who only leaves a night must not wait for a slow place
+        aside.shutdown(wait=True, cancel_futures=state.ended_at is None)
         if not writer.close():
             world.log.error("not everything could be written to the journal", why=writer.trouble)
         journal.close()
         folders.close()
 
     return Parts(daemon=daemon, inbox=inbox, close=close)
+
+
+def notifier(config: Config, environ: Mapping[str, str]) -> Apprise | None:
+    """Return the way to the person, None when there is none."""
+    return Apprise(config.notify.urls, base_environment(environ)) if config.notify.urls else None
+
+
+def _news(state: NightState, tell: Callable[[str, str], object]) -> News:
+    done = {name for name, task in state.tasks.items() if task.done}
+    return News(tell=tell, known=done, adopted=any(loop.started for loop in state.loops.values()))
 
 
 def _aside(call: Callable[[], None]) -> None:

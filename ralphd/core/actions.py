@@ -57,9 +57,9 @@ class Verify:
 
 @dataclass(frozen=True, kw_only=True)
 class Tell:
-    """Put a note from a fixed template into the loop's next prompt. ``slots`` fill the template.
+    """Tell the loop a note from a fixed template: its running session if the CLI takes input then, else the next one.
 
-    ``now``: into the session that runs, if its CLI takes input then or can be taken up again.
+    ``slots`` fill the template. ``now``: a session that takes no input is interrupted for it and taken up again.
     """
 
     loop: str
@@ -86,11 +86,12 @@ class ReturnBranch:
 
 @dataclass(frozen=True, kw_only=True)
 class Notify:
-    """Tell the person what waits for them. ``key`` names the need."""
+    """Tell the person what waits for them. ``key`` names the need; ``told`` is what leaves this machine."""
 
     key: str
     title: str
     body: str
+    told: str = "`ralphd status` says more."
 
 
 @dataclass(frozen=True, kw_only=True)

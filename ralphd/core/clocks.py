@@ -9,6 +9,7 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 JUMP_S = 5.0  # NTP slews half a millisecond a second; what is more than this in one step was set
 SLEPT_S = 5.0  # as a runner counts it
 STOPPED_S = 30.0  # a pass comes every second; a slow disk takes some, a stopped process all of them
+GAPS_KEPT = 16
 SAME_GAP_S = 60.0  # runners tell of a gap when they wake, and a crowded machine wakes them one after the other
 
 
@@ -65,6 +66,13 @@ def compare(before: Reading, now: Reading) -> Change:
 
 def _outcome(kind: Kind, seconds: float, what: str) -> Outcome:
     return Outcome(kind=kind, detail={"seconds": round(seconds, 1)}, evidence=(Evidence(what=what),))
+
+
+def with_gap(gaps: tuple[Gap, ...], at: float, outcome: Outcome | None) -> tuple[Gap, ...]:
+    """Return the newest gaps, with the one that ended at ``at`` if ``outcome`` tells of one."""
+    if outcome is None or outcome.kind is not Kind.SUSPENDED:
+        return gaps
+    return (*gaps[1 - GAPS_KEPT :], Gap(at=at, seconds=seconds_of(outcome)))
 
 
 def seconds_of(outcome: Outcome) -> float:

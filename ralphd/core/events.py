@@ -55,7 +55,10 @@ class ActionIntended:
 
 @dataclass(frozen=True, kw_only=True)
 class ActionSettled:
-    """What came of intent ``intent`` (an entry id). ``result``: done, failed, refused or superseded."""
+    """What came of intent ``intent`` (an entry id). ``result``: done, failed, refused, superseded or overtaken.
+
+    Overtaken is a verification in whose place another one waits; ``detail`` is then that one's commit.
+    """
 
     intent: int
     result: str

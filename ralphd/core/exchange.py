@@ -3,8 +3,9 @@
 loop.json     Assignment, replaced whole (write, fsync, rename); read at the start of every turn
 order.json    Order, replaced whole; read when the bell rings and at every turn
 calls/bell    FIFO: a line ``order`` means "read order.json"; tool calls are announced there too
-notes/*.md    each goes into the next session's prompt, in order of name, and is then moved to notes/used/
-notes/*.now.md  the same, but for the session that runs, if its CLI can be told something then
+notes/*.md    each is told to the session that runs, if its CLI takes input then, else it goes into the next one's
+              prompt, in order of name; it is then moved to notes/used/
+notes/*.now.md  the same, but a session that takes no input is ended and taken up again with it, if its CLI can do that
 runner.lock   flocked by the runner for as long as it lives: held means alive
 runner.json   RunnerIdentity, written by the runner
 records.jsonl Record lines, appended by the runner (core/records.py)
@@ -13,11 +14,11 @@ logs/GGG-TTTTT.log[.N]  raw bytes of a trajectory's stdout; .err its stderr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 SUPERVISOR_KEY = "RALPHD_SUPERVISOR_KEY"  # of the model's endpoint; it stays in the daemon
-NOW = ".now"  # before a note's ``.md``: it must not wait for the next session
+NOW = ".now"  # before a note's ``.md``: a session may be interrupted for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +90,8 @@ class Order:
 
     ``now`` ends the running session at once (its work is kept); otherwise the session's end is awaited.
     ``retry`` cuts a wait short; ``ask`` also has inference asked at once where the CLI itself waits.
+    ``now_at``, ``retry_at``, ``ask_at``: the newest order that wanted it, so that one which replaces another before it
+    was read takes nothing back; -1: none did.
     """
 
     serial: int
@@ -97,6 +100,18 @@ class Order:
     retry: bool = False
     ask: bool = False
     why: str = ""
+    now_at: int = -1
+    retry_at: int = -1
+    ask_at: int = -1
+
+    def after(self, earlier: Order | None) -> Order:
+        """Return this order with what ``earlier`` ones wanted once, and a runner may not have read."""
+        return replace(
+            self,
+            now_at=self.serial if self.now else earlier.now_at if earlier else -1,
+            retry_at=self.serial if self.retry else earlier.retry_at if earlier else -1,
+            ask_at=self.serial if self.ask else earlier.ask_at if earlier else -1,
+        )
 
 
 def note_name(number: int, template: str, *, now: bool) -> str:

@@ -46,7 +46,10 @@ class Verifier:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A question. ``repository`` is the user's checkout, ``night_repository`` the bare clone; both absolute."""
+    """A question. ``repository`` is the user's checkout, ``night_repository`` the bare clone; both absolute.
+
+    ``guarded``: a digest of the night repository's configuration as it was made.
+    """
 
     name: str
     repository: str
@@ -55,6 +58,7 @@ class Task:
     base: str  # commit
     verifier: Verifier
     with_uncommitted: bool = False
+    guarded: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,15 +32,20 @@ WAYS_OUT = {
     Kind.AUTH: "Mend it, then `ralphd resume`.",
     Kind.WAITING_FOR_INPUT: "Answer it in a terminal of your own, or configure it away; then `ralphd resume`.",
 }
+_KINDS = frozenset(kind.value for kind in Kind)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """``key`` names the trouble whoever has it; ``since``: when the newest loop with it came to a stand (epoch)."""
+    """``key`` names the trouble whoever has it; ``since``: when the newest loop with it came to a stand (epoch).
+
+    ``told`` is the body as it leaves this machine: without a word that an agent, its client or an endpoint wrote.
+    """
 
     key: str
     title: str
     body: str
+    told: str
     since: float
 
 
@@ -49,7 +54,7 @@ def needs(state: NightState, now: float) -> tuple[Need, ...]:
     if state.ended_at is not None or state.ending:
         return ()
     loops = [loop for loop in state.loops.values() if loop.want is Want.RUNNING]
-    found = [*_held(loops), *_asking(loops), *_far(loops, now)]
+    found = [*_held(loops), *_asking(loops), *_far(loops, now), *_left_to_a_person(state)]
     return (*found, *_stuck(loops, now)) if not found else tuple(found)
 
 
@@ -58,7 +63,11 @@ def tell_person(state: NightState, present: Present) -> Iterator[Decision]:
     for need in needs(state, present.now):
         told_at = state.noticed.get(need.key)
         if told_at is None or (need.since > told_at and present.now >= told_at + AGAIN_S):
-            yield Decision(action=actions.Notify(key=need.key, title=need.title, body=need.body), why=need.title)
+            yield Decision(action=_notify(need), why=need.title)
+
+
+def _notify(need: Need) -> actions.Notify:
+    return actions.Notify(key=need.key, title=need.title, body=need.body, told=need.told)
 
 
 def lines(state: NightState, now: float) -> list[str]:
@@ -78,7 +87,8 @@ def _held(loops: Iterable[LoopState]) -> Iterator[Need]:
         title = next((words for known, words in TITLES.items() if known == kind), f"held: {kind}")
         way_out = next((words for known, words in WAYS_OUT.items() if known == kind), "Then `ralphd resume`.")
         why = held[0].held_why[:WORDS_CHARS] or kind
-        yield Need(key=key, title=title, body=f"{_names(held)}: {why}. {way_out}", since=_since(held))
+        told = f"{_names(held)}: {kind}. {way_out}"
+        yield Need(key=key, title=title, body=f"{_names(held)}: {why}. {way_out}", told=told, since=_since(held))
 
 
 def _asking(loops: Iterable[LoopState]) -> Iterator[Need]:
@@ -89,7 +99,8 @@ def _asking(loops: Iterable[LoopState]) -> Iterator[Need]:
     for question, asking in groups.items():
         title, way_out = TITLES[Kind.WAITING_FOR_INPUT], "ralphd answers nothing."
         body = f"{_names(asking)}: {question} {way_out}"
-        yield Need(key=f"asks {question}", title=title, body=body, since=_since(asking))
+        told = f"{_names(asking)}: {Kind.WAITING_FOR_INPUT}. {way_out}"
+        yield Need(key=f"asks {question}", title=title, body=body, told=told, since=_since(asking))
 
 
 def _far(loops: Iterable[LoopState], now: float) -> Iterator[Need]:
@@ -100,7 +111,20 @@ def _far(loops: Iterable[LoopState], now: float) -> Iterator[Need]:
     for account, waiting in groups.items():
         hours = (max(loop.waiting_until or now for loop in waiting) - now) / 3600
         body = f"{_names(waiting)} wait {hours:.1f} h for the quota. `ralphd resume --now` has it tried at once."
-        yield Need(key=f"quota {account}", title="the quota is used up", body=body, since=_since(waiting))
+        title = "the quota is used up"
+        yield Need(key=f"quota {account}", title=title, body=body, told=body, since=_since(waiting))
+
+
+def _left_to_a_person(state: NightState) -> Iterator[Need]:
+    """Tell of loops that the policy paused because what would help isn't its to do."""
+    for loop in state.loops.values():
+        last = loop.past.remedies[-1] if loop.past.remedies else None
+        by_policy = loop.want is Want.PAUSED and loop.wanted_by != "operator"
+        if by_policy and last is not None and last.action == actions.Pause.__name__:
+            since = state.started_at + state.jumped_s + last.at_s
+            title, told = "a loop waits for your decision", f"{loop.loop.id} was paused: `ralphd status` says why."
+            body = f"{loop.loop.id}: {loop.note[:600]}"
+            yield Need(key=f"asks {loop.loop.id}", title=title, body=body, told=told, since=since)
 
 
 def _stuck(loops: list[LoopState], now: float) -> Iterator[Need]:
@@ -108,8 +132,10 @@ def _stuck(loops: list[LoopState], now: float) -> Iterator[Need]:
     if not loops or len(still) < len(loops) or now - _since(still) < STUCK_S:
         return
     kinds = sorted({loop.waiting_kind or loop.standing.client_waits or "held" for loop in still})
-    body = f"{_names(still)} have stood still for {(now - _since(still)) / 60:.0f} minutes: {', '.join(kinds)}."
-    yield Need(key="stuck", title="no loop works", body=body, since=_since(still))
+    begin = f"{_names(still)} have stood still for {(now - _since(still)) / 60:.0f} minutes: "
+    known = [kind for kind in kinds if kind in _KINDS]
+    body, told = (f"{begin}{', '.join(words)}." for words in (kinds, known or ["`ralphd status` says why"]))
+    yield Need(key="stuck", title="no loop works", body=body, told=told, since=_since(still))
 
 
 def _since(loops: list[LoopState]) -> float:

@@ -9,6 +9,7 @@ from math import sqrt
 from ralphd.core.state import LoopState, NightState, TaskState
 
 WINDOW_S = 3600.0
+PARTS = 24  # of a night: as many as fit beside a few words in a line
 TELLING_S = 600.0  # of a shorter time an hourly figure says little
 FLAKY_MOST = 0.5  # from here on the verifier says two things of most trees: then nothing is known
 SURE = 1.96  # standard deviations: of 20 such intervals 19 hold the truth
@@ -60,6 +61,18 @@ def of_night(state: NightState, now: float) -> Progress:
         fruitful=count_rate(sum(loop.past.fruitful for loop in state.loops.values()), hours),
         verdicts=verdicts,
     )
+
+
+def by_part(state: NightState, now: float, parts: int = PARTS) -> list[float] | None:
+    """Return the verified gain of each of ``parts`` equal stretches of the night so far; None where nobody can know."""
+    until_s = state.second(state.ended_at if state.ended_at is not None else now)
+    known = [task for task in state.tasks.values() if task.base is not None and task.base.score is not None]
+    if not known or until_s <= 0:
+        return None
+    gains = [0.0] * parts
+    for at_s, by in (rise for task in known for rise in task.rises):
+        gains[min(parts - 1, int(at_s / until_s * parts))] += by
+    return gains
 
 
 def gained(tasks: Iterable[TaskState]) -> float:

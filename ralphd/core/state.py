@@ -61,6 +61,7 @@ class LoopState:
     submissions: int = 0
     last_verdict: Verdict | None = None
     judged: set[str] = field(default_factory=set)  # commits it has a verdict on
+    overtaken: dict[str, str] = field(default_factory=dict)  # commit -> the newer one that is judged in its place
     claim: Ending | None = None
     ended: Ending | None = None  # where the last session left the branch, if it moved
     claims_refuted: int = 0
@@ -140,6 +141,7 @@ class NightState:
     tasks: dict[str, TaskState] = field(default_factory=dict)
     loops: dict[str, LoopState] = field(default_factory=dict)
     intents: dict[int, events.ActionIntended] = field(default_factory=dict)
+    gaps: tuple[clocks.Gap, ...] = ()  # in which nobody could work, newest last
     noticed: dict[str, float] = field(default_factory=dict)  # what a person was told, and when (epoch seconds)
     restarts: dict[int, int] = field(default_factory=dict)  # open intents to restart: the generation each begins
     ending: bool = False
@@ -149,6 +151,7 @@ class NightState:
     def apply(self, entry: Entry) -> None:
         """Fold one stored entry. Entries of an old generation say nothing about the present."""
         self.last_id = max(self.last_id, entry.id)
+        self.gaps = clocks.with_gap(self.gaps, entry.at, events.outcome_of(entry.body))
         loop = self.loops.get(entry.loop)
         if loop is not None and isinstance(entry.body, records.TrajectoryStarted):
             loop.nonce = entry.nonce  # of any generation: the session's end must be known when it comes
@@ -214,12 +217,14 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
                 loop.returned.add(str(intended.args.get("found", "")))
             if intended.type == actions.RestartLoop.__name__:
                 state.restarts[entry.id] = entry.generation + 1
-        case events.ActionSettled(intent=intent, result=result):
+        case events.ActionSettled(intent=intent, result=result, detail=detail):
             intended_then = state.intents.pop(intent, None)
             generation = state.restarts.pop(intent, 0)
             if intended_then is not None and result == "done":
                 _apply_action(state, intended_then, generation)
                 _remember(state, intent, intended_then)
+            elif intended_then is not None and result == "overtaken":
+                _overtake(state, intended_then, detail)
         case events.VerdictGiven(verdict=verdict, submission=submission):
             _apply_verdict(state, loop, entry, verdict, submission=submission)
         case events.ClaimSettled(outcome=outcome) if loop is not None:
@@ -240,6 +245,13 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             state.ended_at, state.why_ended = entry.at, why
         case _:
             pass
+
+
+def _overtake(state: NightState, intended: events.ActionIntended, by: str) -> None:
+    action = events.action_from_json(intended.type, intended.args)
+    loop = state.loops.get(action.candidate.loop) if isinstance(action, actions.Verify) else None
+    if loop is not None and isinstance(action, actions.Verify):
+        loop.overtaken[action.candidate.commit] = by
 
 
 def _apply_jump(state: NightState, seconds: float) -> None:
@@ -472,8 +484,10 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.waiting_until = None
         case records.Repaired(outcome=outcome) if outcome.kind is Kind.TAMPERED:
             loop.restore, loop.past.left = (), ""
-        case records.Repaired(ref=ref, outcome=outcome) if ref:
+        case records.Repaired(ref="", outcome=outcome) if outcome.kind.family == "git":
             loop.past.left = ""  # it may have moved the branch
+        case records.Repaired(ref=ref, outcome=outcome) if ref:
+            loop.past.left = ""
             loop.parked = {"ref": ref, "reason": PARKED_BECAUSE.get(outcome.kind, "its worktree was damaged")}
         case _:
             pass

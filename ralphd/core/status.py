@@ -81,6 +81,7 @@ def _row(loop: LoopState, seen: LoopNow, now: float, gain_per_h: float | None) -
         "tokens_out": usage.tokens_out,
         "last_outcome": loop.last_outcome.value if loop.last_outcome else None,
         "quiet_for_s": round(loop.quiet_for_s, 1) if loop.session_open else None,
+        "needs_person": needs_person(loop),
         "note": _note(loop, now),
     }
 
@@ -96,6 +97,11 @@ def loop_state(loop: LoopState, seen: LoopNow) -> str:
     if loop.want is Want.PAUSED or loop.held:
         return "paused"
     return "waiting" if loop.waiting_until is not None else "running" if loop.trajectory else "starting"
+
+
+def needs_person(loop: LoopState) -> bool:
+    """Tell whether it stands still until a person does something; one that a person paused does not need anyone."""
+    return loop.want is Want.RUNNING and (loop.held or bool(loop.standing.asks))
 
 
 def _note(loop: LoopState, now: float) -> str:
@@ -126,6 +132,7 @@ def _fleet(state: NightState, rows: list[dict[str, object]], verifying: int, now
         "healthy_with_submission_per_h": told.fruitful.per_h,
         "submissions_per_h": submissions / told.hours if told.hours > 0 else None,
         "verdicts": told.verdicts,
+        "gains": progress.by_part(state, now),
         "hours": told.hours,
     }
 

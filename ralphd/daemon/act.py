@@ -30,7 +30,7 @@ class Doer:
     slow: Executor
     aside: Executor  # for what nobody waits for
     queue: VerifyQueue
-    ordered: dict[str, int] = field(default_factory=dict)  # the newest order of each loop
+    ordered: dict[str, Order] = field(default_factory=dict)  # the newest order of each loop
     unheard: set[str] = field(default_factory=set)  # loops to which the order to stop could not be written
     ordering: threading.Lock = field(default_factory=threading.Lock)  # orders come from two threads
 
@@ -102,10 +102,11 @@ class Doer:
 
     def _order(self, state: NightState, loop: str, order: Order) -> None:
         with self.ordering:
-            if order.serial < self.ordered.get(loop, 0):
+            before = self.ordered.get(loop)
+            if before is not None and order.serial < before.serial:
                 return  # a spawn is slow, and was overtaken by what a person asked for meanwhile
-            self.ordered[loop] = order.serial
-            self.world.folders.order(state.loops[loop].loop.folder, order)
+            self.ordered[loop] = order.after(before)
+            self.world.folders.order(state.loops[loop].loop.folder, self.ordered[loop])
         hit("order_written")
 
     def _stop(self, state: NightState, loop: str, order: Order) -> None:
@@ -158,7 +159,7 @@ class Doer:
 
     def _notify(self, intent: int, action: actions.Notify) -> None:
         """Tell the person, and record whether that went well. Runs in ``aside``."""
-        result, detail = self.tell_person(action.title, action.body)
+        result, detail = self.tell_person(action.title, action.told)
         self.inbox.put(Settled(intent=intent, result=result, detail=detail))
 
     def tell_person(self, title: str, body: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from queue import Empty
 from typing import assert_never
 
 from ralphd.core.config import Config
-from ralphd.core.errors import EdgeError, UsageError
+from ralphd.core.errors import UsageError
 from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Strain
@@ -16,12 +16,15 @@ from ralphd.core.status import iso
 from ralphd.daemon.close import Closing, ended
 from ralphd.daemon.consult import Consultant
 from ralphd.daemon.failpoints import hit
+from ralphd.daemon.guarding import Guarding
 from ralphd.daemon.inbox import Advised, Asked, Changed, Closed, Judged, Leave, Message, Rang, Reached, Settled, Stored
+from ralphd.daemon.news import News
 from ralphd.daemon.pressure import Pressures
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
 from ralphd.daemon.world import Assign
 
+PUT_BACK_MOST = 20  # in a night
 # A pass over 512 loops takes 2 ms, over eight 0.2 ms: a small night sees a session's end, and judges it, sooner.
 PASS_S, LEAST_PASS_S = 1.0, 0.2
 LOOPS_OF_A_WHOLE_PASS = 256
@@ -61,8 +64,9 @@ class Daemon:
     closing: Closing
     hooks: Hooks
     consultant: Consultant
+    guarding: Guarding
+    news: News | None = None  # None: nobody is to be told
     troubles: dict[str, str] = field(default_factory=dict)
-    fingerprints: dict[str, dict[str, str]] = field(default_factory=dict)
     pressures: Pressures = field(default_factory=Pressures)
     backup_trouble: str = ""  # set by the slow pool
     strains_at: float = float("-inf")
@@ -74,7 +78,7 @@ class Daemon:
         """Return when the night has ended, or on Leave with every loop left running."""
         clock = self.night.world.clock
         self.started = next_pass = clock.monotonic()
-        self._take_fingerprints()
+        self._safely(self.guarding.begin)
         while not self.gone:
             wait = next_pass - clock.monotonic()
             message = self._next(wait)
@@ -106,7 +110,10 @@ class Daemon:
         self._look_at_machine()
         self.night.tick()
         self.closing.step()
+        self.guarding.step()
         self._look_at_troubles()
+        if self.news is not None:
+            self.news.look(self.night.state)
         self.hooks.ticked(self.night)
 
     def _look_at_machine(self) -> None:
@@ -208,6 +215,8 @@ class Daemon:
         elif late or all(seen.get(name, False) for name in awaited):
             self.is_ready = True
             self.hooks.ready(f"{alive} of {len(loops)} loops run", alive > 0 or not awaited)
+            if self.news is not None:
+                self.news.began(self.night.state, f"{alive} of {len(loops)} loops run")
 
     def _leave(self, why: str) -> None:
         alive = sum(self.night.sight.alive.values())
@@ -218,11 +227,13 @@ class Daemon:
 
     def _closed(self, trouble: tuple[str, ...]) -> None:
         """Write the last entry, then the report, then say good-bye to whoever waits."""
-        late = (
-            "" if self.night.finish(ended(self.night)) else "the journal can't be written: the night's end is not in it"
-        )
+        end = ended(self.night)
+        late = "" if self.night.finish(end) else "the journal can't be written: the night's end is not in it"
         trouble = tuple(line for line in (*trouble, late, self._report()) if line)
         hit("reported")
+        if self.news is not None:
+            self.news.look(self.night.state)
+            self.news.closed(self.night.state, end.why)
         for line in trouble:
             self.night.world.log.warning(line)
         data: dict[str, object] = {"night": self.night.state.id, "trouble": list(trouble)}
@@ -232,26 +243,11 @@ class Daemon:
         )
         self.gone = True
 
-    def _take_fingerprints(self) -> None:
-        for task in self.night.state.tasks.values():
-            try:
-                prints = self.night.world.repositories.fingerprint(task.task)
-            except EdgeError:
-                continue
-            self.fingerprints[task.task.name] = dict(prints)
-
     def _changed(self, path: str) -> None:
         if path.endswith(".toml"):
             self._reload()
-            return
-        before = self.fingerprints.copy()
-        self._take_fingerprints()
-        for name, now in self.fingerprints.items():
-            if name not in before:  # it could not be read until now, so there is nothing to compare with
-                continue
-            changed = sorted(key for key in now.keys() | before[name].keys() if now.get(key) != before[name].get(key))
-            if changed:
-                self.night.note(Kind.FOREIGN_CHANGE, f"the night repository's {', '.join(changed)} changed")
+        else:
+            self.guarding.look()
 
     def _reload(self) -> None:
         """Take a good edit over from each loop's next session on; over a bad one keep the old and say so."""

@@ -25,7 +25,6 @@ from ralphd.daemon.world import World
 JOURNAL_PATIENCE_S = 30.0
 # While the journal takes nothing, what the runners told waits in memory up to here (some 50 MiB), then in their files.
 UNSTORED_MAX = 20_000
-GAPS_KEPT = 16
 ENDS = (TrajectoryEnded, RunnerStopped)  # records after which a branch is likely to have moved
 # What failed is not tried again before this, and then twice as late each time: a full disk must not meet a busy loop.
 AGAIN_MIN_S = 1.0
@@ -46,7 +45,7 @@ class Night:
     consulted: frozenset[str] = frozenset()
     hears: Callable[[Entry], None] = lambda _entry: None  # everything that is stored
     read: Reading | None = None  # the clocks, when they were looked at last
-    gaps: list[Gap] = field(default_factory=list)  # in which nobody could work, newest last
+    gaps: tuple[Gap, ...] = ()  # in which nobody could work, newest last; the state has those that are stored
     failing: dict[str, tuple[float, float]] = field(default_factory=dict)  # not again before (monotonic), and how long
 
     def tick(self) -> None:
@@ -86,18 +85,20 @@ class Night:
         for loop, at in self.sight.spawned_at.items():
             self.sight.spawned_at[loop] = at + change.jumped_s + change.slept_s
         for outcome in change.outcomes:
-            if outcome.kind is Kind.SUSPENDED:
-                self.gaps = [*self.gaps[1 - GAPS_KEPT :], Gap(at=clock.now(), seconds=clocks.seconds_of(outcome))]
+            self.gaps = clocks.with_gap(self.gaps, clock.now(), outcome)
         self.record(self.entry("", events.OutcomeNoted(outcome=outcome)) for outcome in change.outcomes)
 
     def _known_gap(self, entry: Entry) -> bool:
-        """Tell whether a runner tells of a gap that is recorded: what befell all of them is one row, not one a loop."""
+        """Tell whether a runner tells of a gap that is recorded: what befell all of them is one row, not one a loop.
+
+        Nothing is lost by it: each runner's own record stays in its file, and the row says the same.
+        """
         if not isinstance(entry.body, Repaired) or entry.body.outcome.kind is not Kind.SUSPENDED:
             return False
         gap = Gap(at=entry.at, seconds=clocks.seconds_of(entry.body.outcome))
-        if any(known.same(gap) for known in self.gaps):
+        if any(known.same(gap) for known in (*self.gaps, *self.state.gaps)):
             return True
-        self.gaps = [*self.gaps[1 - GAPS_KEPT :], gap]
+        self.gaps = clocks.with_gap(self.gaps, entry.at, entry.body.outcome)
         return False
 
     def present(self) -> Present:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +11,7 @@ from ralphd.core.outcomes import Kind
 from ralphd.core.policy import passed_over
 from ralphd.core.state import NightState
 from ralphd.daemon.failpoints import hit
+from ralphd.daemon.inbox import Settled
 from ralphd.ports import Judge
 
 
@@ -28,13 +29,14 @@ class Waiting:
 class VerifyQueue:
     """At most ``slots`` of a task at once; a newer head of a loop takes the place of its older one.
 
-    ``done(intent, candidate, verdict)`` is called from a worker's thread; ``superseded(intent)`` from the caller's.
+    ``done(intent, candidate, verdict)`` is called from a worker's thread; ``superseded(intent, by)`` from the caller's,
+    with the commit that is judged instead, if any.
     """
 
     judge: Judge
     pool: Executor
     done: Callable[[int, Candidate, Verdict], None]
-    superseded: Callable[[int], None]
+    superseded: Callable[[int, str], None]
     waiting: list[Waiting] = field(default_factory=list)
     running: dict[int, str] = field(default_factory=dict)  # intent -> task
 
@@ -48,10 +50,10 @@ class VerifyQueue:
             claimed=claimed,
             passed_over=session is not None and session.after == candidate.commit,
         )
-        for waiting in [w for w in self.waiting if _replaces(mine, w)]:
-            self.waiting.remove(waiting)
-            self.superseded(waiting.intent)
         self.waiting.append(mine)
+        for older, newer in _replaced(mine, self.waiting):
+            self.waiting.remove(older)
+            self.superseded(older.intent, newer.candidate.commit)
 
     def pump(self, state: NightState) -> None:
         """Start what the slots allow, the one with the most to tell first."""
@@ -74,7 +76,7 @@ class VerifyQueue:
     def drop(self) -> None:
         """Forget what waits (a night that must end now); each is settled as superseded."""
         for waiting in self.waiting:
-            self.superseded(waiting.intent)
+            self.superseded(waiting.intent, "")
         self.waiting.clear()
 
     def _run(self, waiting: Waiting, task: Task, base: Verdict | None, best: float | None) -> None:
@@ -103,10 +105,32 @@ def _rank(state: NightState, waiting: Waiting) -> tuple[int, int, int]:
     return (1 if waiting.claimed or waiting.passed_over else 2, loop.submissions, waiting.intent)
 
 
-def _replaces(newer: Waiting, older: Waiting) -> bool:
-    if newer.claimed or newer.passed_over or older.claimed or older.passed_over:
-        return False
-    return bool(newer.candidate.loop) and newer.candidate.loop == older.candidate.loop
+def _replaced(mine: Waiting, waiting: Sequence[Waiting]) -> Iterator[tuple[Waiting, Waiting]]:
+    """Pair what needs no judging any more with what is judged instead: the newer commit of the same loop."""
+    if not mine.candidate.loop or mine.claimed or mine.passed_over:
+        return
+    alike = [
+        other
+        for other in waiting
+        if other is not mine
+        and other.candidate.loop == mine.candidate.loop
+        and not (other.claimed or other.passed_over)
+    ]
+    newer = next((other for other in alike if _age(other) > _age(mine)), None)
+    if newer is not None:
+        yield mine, newer
+        return
+    for other in alike:
+        yield other, mine
+
+
+def _age(waiting: Waiting) -> tuple[int, int]:
+    return (waiting.candidate.generation, waiting.candidate.trajectory)
+
+
+def ending(intent: int, by: str) -> Settled:
+    """Say what came of a verification that was not needed; ``by``: the commit that is judged instead, if any."""
+    return Settled(intent=intent, result="overtaken" if by else "superseded", detail=by)
 
 
 def judge_surely(judge: Judge, task: Task, candidate: Candidate, base: Verdict | None, best: float | None) -> Verdict:

@@ -16,6 +16,11 @@ def make_bare(git_dir: str, object_format: str, head: str, identity: list[tuple[
     for folder in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "hooks", "info", "worktrees"):
         os.makedirs(os.path.join(git_dir, folder), 0o700)
     replace_file(os.path.join(git_dir, "HEAD"), head + "\n")
+    write_settings(git_dir, object_format, identity)
+
+
+def write_settings(folder: str, object_format: str, identity: list[tuple[str, str]]) -> None:
+    """Write into ``folder`` the two configuration files that a night repository has."""
     settings = [
         ("core.repositoryformatversion", "1"),
         ("core.logAllRefUpdates", "true"),  # a bare repository keeps no reflog by itself
@@ -28,9 +33,9 @@ def make_bare(git_dir: str, object_format: str, head: str, identity: list[tuple[
         *([("extensions.objectFormat", object_format)] if object_format != "sha1" else []),
         *identity,
     ]
-    replace_file(os.path.join(git_dir, "config"), os.fsdecode(configuration(settings)))
+    replace_file(os.path.join(folder, "config"), os.fsdecode(configuration(settings)))
     # With worktreeConfig on, `bare` in the common file would make every worktree bare (git-worktree(1)).
-    replace_file(os.path.join(git_dir, "config.worktree"), "[core]\n\tbare = true\n")
+    replace_file(os.path.join(folder, "config.worktree"), "[core]\n\tbare = true\n")
 
 
 def identity(source: Checkout) -> list[tuple[str, str]]:

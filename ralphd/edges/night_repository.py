@@ -14,27 +14,39 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ralphd.core.errors import GitError, UsageError
 from ralphd.core.worktrees import RESCUE_ROOT, admin_folder, is_branch, is_object_id, link_files
-from ralphd.edges.checkout import Checkout, copy_excludes, index_copy, make_view
-from ralphd.edges.clone import files_below, identity, link_objects, make_bare, replace_file, require_whole
+from ralphd.edges import guarded_files
+from ralphd.edges.checkout import Checkout, copy_excludes, describe_repo, index_copy, make_view
+from ralphd.edges.clone import (
+    files_below,
+    identity,
+    link_objects,
+    make_bare,
+    replace_file,
+    require_whole,
+    write_settings,
+)
 from ralphd.edges.git import Git
 
 BASE_REF = "refs/ralphd/base"
 _SUBJECT_LIMIT_BYTES = 400
-_GUARDED = ("config", "config.worktree", "hooks", "info/attributes")
 _GUARDED_FILE_LIMIT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """What the loops start from. ``uncommitted`` paths of the checkout are in it when ``included``, else left out."""
+    """What the loops start from. ``uncommitted`` paths of the checkout are in it when ``included``, else left out.
+
+    ``guarded``: the digest of the kept copies of the repository's configuration.
+    """
 
     commit: str
     uncommitted: int
     included: bool
+    guarded: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +74,8 @@ class NightRepository:
         self.at = at
         self.git_dir = os.path.join(at, "repo.git")
         self.control = os.path.join(at, "control.git")
+        self.kept = os.path.join(at, "guarded")
+        self.aside = os.path.join(at, "guarded-aside")
         self.lock = os.path.join(at, "worktree.lock")  # the pane takes it too
         self._git = Git(git_dir=self.control)
 
@@ -82,6 +96,7 @@ class NightRepository:
             made = cls(building)
             made._fill(source, base)
             start = made._base(source, base, with_uncommitted=with_uncommitted)
+            start = replace(start, guarded=guarded_files.keep(made.git_dir, made.kept))
             os.rename(building, at)
         except BaseException:
             shutil.rmtree(building, ignore_errors=True)
@@ -182,10 +197,34 @@ class NightRepository:
     def fingerprint(self) -> dict[str, str]:
         """Return a digest of every file that can make git run something, by its path in the night repository."""
         found = {}
-        for name in _GUARDED:
+        for name in guarded_files.GUARDED:
             path = os.path.join(self.git_dir, name)
             found.update({os.path.relpath(file, self.git_dir): _digest(file) for file in files_below(path)})
         return found
+
+    def put_back_guarded(self, digest: str, source: str, seen: dict[str, tuple[int, ...]]) -> tuple[str, ...]:
+        """Make what `fingerprint` watches, and each loop's own configuration, what it was; returns what was put back.
+
+        ``digest`` is that of the copies (empty: of an older night): copies that were changed too are made anew, for
+        the person whose checkout ``source`` is. ``seen`` is kept between calls. Raises OSError.
+        """
+        if digest and guarded_files.digest(self.kept) != digest:
+            self._keep_anew(source)
+        own = tuple(guarded_files.own_spoilt(self._git, self.git_dir, seen))
+        for name in own:
+            guarded_files.put_own_back(self._git, self.git_dir, name, self.aside)
+        return *guarded_files.put_back(self._git, self.git_dir, self.kept, self.aside), *own
+
+    def _keep_anew(self, source: str) -> None:
+        if os.path.lexists(self.kept):
+            os.makedirs(self.aside, mode=0o700, exist_ok=True)
+            os.rename(self.kept, os.path.join(self.aside, f"guarded-{time.time_ns()}"))
+        try:
+            person = identity(describe_repo(source))
+        except (UsageError, GitError):  # the checkout is gone: an agent commits as we do
+            person = [("user.name", "ralphd"), ("user.email", "ralphd@localhost")]
+        os.mkdir(self.kept, 0o700)
+        write_settings(self.kept, self._git.text("rev-parse", "--show-object-format"), person)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

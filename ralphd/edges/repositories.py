@@ -15,6 +15,9 @@ from ralphd.edges.night_repository import NightRepository
 class NightRepositories:
     """The working default of ports.Repositories."""
 
+    def __init__(self) -> None:
+        self._seen: dict[str, dict[str, tuple[int, ...]]] = {}  # loops' own configurations that are harmless
+
     def add_worktrees(self, task: Task, loops: Sequence[Loop], tips: Mapping[str, str]) -> None:
         wanted = [(loop.worktree, loop.branch) for loop in loops]
         by_branch = {loop.branch: tips[loop.id] for loop in loops if loop.id in tips}
@@ -37,6 +40,10 @@ class NightRepositories:
             if not repository.is_ancestor(commit, f"refs/heads/{branch_name(night, loop)}"):
                 repository.keep(night, f"best-{loop}", commit)
         return deliver(describe_repo(task.repository), repository.control, night)
+
+    def put_back_guarded(self, task: Task) -> Sequence[str]:
+        seen = self._seen.setdefault(task.name, {})
+        return NightRepository(task.night_repository).put_back_guarded(task.guarded, task.repository, seen)
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:
         return NightRepository(task.night_repository).fingerprint()

@@ -173,6 +173,7 @@ class Attempt:
             self.seconds = time.monotonic() - self._started
             self._drain()
             self._tally.own_retries.end(time.monotonic())
+            self._notes.end()
             self._end_leftovers()
         finally:
             ears.forget(session.stdout)
@@ -222,6 +223,7 @@ class Attempt:
             self._patience.note(told, now)
             self._tally.own_retries.note(told, now)
             self._pane.gate.heard(told)
+            self._notes.heard(told)
             if isinstance(told, Resulted):
                 self._session.input.close()  # with its stdin open it would wait for more
             self._pane.digest.show(told)

@@ -78,6 +78,15 @@ class Inbox:
         except OSError as error:
             self.trouble = f"notes: {error.strerror}"
 
+    def take_back(self, notes: tuple[tuple[str, str], ...]) -> None:
+        """Leave notes that were used in vain for the next session."""
+        folder = os.path.join(self._folder, "notes")
+        for name, _ in notes:
+            try:
+                os.rename(os.path.join(folder, "used", name), os.path.join(folder, name))
+            except OSError as error:
+                self.trouble = f"notes: {error.strerror}"
+
     def _names(self, ending: str) -> list[str]:
         try:
             names = os.listdir(os.path.join(self._folder, "notes"))

@@ -59,12 +59,13 @@ class Wishes:
         if order is None:
             return
         self._seen = seen
-        if order.serial > self._order.serial:
+        read = self._order.serial
+        if order.serial > read:
             self._order = order
             self._by_hand = False
-            self.cut = self.cut or order.now
-            self.retry = self.retry or order.retry
-            self.ask = self.ask or order.ask
+            self.cut = self.cut or order.now or order.now_at > read
+            self.retry = self.retry or order.retry or order.retry_at > read
+            self.ask = self.ask or order.ask or order.ask_at > read
 
     def heed(self, signals: set[int]) -> None:
         """Take the signals that came. SIGINT is a person at the pane: this session ends and the loop pauses."""

@@ -22,29 +22,42 @@ ROWS_SHOWN = 24  # of a table; a longer one is folded
 
 @dataclass(frozen=True, kw_only=True)
 class Extras:
-    """What lies outside of the journal, already free of secrets: patches by task, subjects by commit."""
+    """What lies outside of the journal, already free of secrets: patches by task, subjects by commit.
+
+    ``excerpts``: what stands at a failure's place, by the words that name the place.
+    """
 
     patches: Mapping[str, str] = field(default_factory=dict)
     subjects: Mapping[str, str] = field(default_factory=dict)
+    excerpts: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_report(report: Report, extras: Extras | None = None) -> str:
     """Return the whole file."""
-    body = "".join(_body(report, extras or Extras()))
-    return page(f"Night {report.night.id}", body)
+    return page(f"Night {report.night.id}", report_body(report, extras or Extras()))
+
+
+def report_body(report: Report, extras: Extras) -> str:
+    """Return what stands below the title."""
+    return "".join(_body(report, extras))
+
+
+def style() -> str:
+    """Return the style that a report's markup needs."""
+    return STYLE.read_text(encoding="utf-8") + diffs.style()
 
 
 def page(title: str, body: str) -> str:
     """Frame ``body`` (markup of ours) in a page whose policy forbids everything but its own style."""
-    style = STYLE.read_text(encoding="utf-8") + diffs.style()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    styles = style()
+    digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="color-scheme" content="light dark">\n'
-        f"<title>{safe(title)} - ralphd</title>\n<style>{style}</style>\n</head>\n"
+        f"<title>{safe(title)} - ralphd</title>\n<style>{styles}</style>\n</head>\n"
         f"<body>\n<main>\n<h1>{safe(title)}</h1>\n{body}</main>\n</body>\n</html>\n"
     )
 
@@ -63,7 +76,7 @@ def _body(report: Report, extras: Extras) -> Iterator[str]:
                 pictured = True
                 yield from (_score_figure(report, task) for task in report.tasks)
             heading = block.text
-        yield render_block(block)
+        yield render_block(block, extras.excerpts)
     yield drawn.pop(heading, "")
 
 
@@ -83,7 +96,7 @@ def _figure(drawn: str, caption: str, behind: Table) -> str:
 
 def _after_loops(report: Report, extras: Extras) -> str:
     strips = "".join(
-        f'<div class="strip-row"><span class="name">{safe(loop)}</span>{drawn}</div>'
+        f'<div class="strip-row" role="listitem"><span class="name">{safe(loop)}</span>{drawn}</div>'
         for loop, drawn in figures.strips(report)
     )
     parts = []
@@ -112,7 +125,7 @@ def _patches(report: Report, extras: Extras) -> str:
     )
 
 
-def render_block(block: Block) -> str:
+def render_block(block: Block, excerpts: Mapping[str, str] | None = None) -> str:
     match block:
         case Heading(text=text):
             return f"<h2>{safe(text)}</h2>\n"
@@ -121,7 +134,7 @@ def render_block(block: Block) -> str:
         case Paragraph(text=text):
             return f"<p>{safe(text)}</p>\n"
         case Items(items=items):
-            return f"<ul>{''.join(map(_item, items))}</ul>\n"
+            return f"<ul>{''.join(_item(item, excerpts or {}) for item in items)}</ul>\n"
         case Commands(commands=commands):
             lines = "\n".join(map(safe, commands))
             return f'<pre tabindex="0"><code>{lines}</code></pre>\n'
@@ -131,11 +144,16 @@ def render_block(block: Block) -> str:
             assert_never(block)
 
 
-def _item(item: Item) -> str:
+def _item(item: Item, excerpts: Mapping[str, str]) -> str:
     if not item.places:
         return f"<li>{safe(item.text)}</li>"
-    places = "".join(f"<li><code>{safe(place)}</code></li>" for place in item.places)
+    places = "".join(f"<li><code>{safe(place)}</code>{_excerpt(excerpts.get(place, ''))}</li>" for place in item.places)
     return f"<li><details><summary>{safe(item.text)}</summary><ul>{places}</ul></details></li>"
+
+
+def _excerpt(text: str) -> str:
+    lines = "\n".join(map(safe, text.splitlines()))
+    return f'<pre class="excerpt" tabindex="0">{lines}</pre>' if lines else ""
 
 
 def _folded(table: Table) -> str:

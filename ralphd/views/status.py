@@ -1,7 +1,8 @@
-"""How the night stands, as text: one line a loop, from the JSON of ``ralphd.status/1``."""
+"""How the night stands, in words that `status` prints once and `top` keeps up to date, from ``ralphd.status/1``."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ralphd.views import terminal
@@ -9,37 +10,90 @@ from ralphd.views.blocks import Block, Paragraph, Table
 from ralphd.views.text import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 HEADER = ("loop", "state", "score", "best", "traj", "last outcome", "quiet", "note")
+NUMBERS = frozenset({2, 3, 4, 6})
 TELLING_S = 600.0  # of a shorter night an hourly figure says little
 DATE = len("2026-11-30 ")
-_NUMBERS = frozenset({2, 3, 4, 6})
+BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
+_URGENT = {"dead": 1, "paused": 2, "stopped": 4}  # 0: it waits for a person; 3: everything that goes on by itself
 
 
 def render_status(status: dict[str, Any], *, columns: int = 80, encoding: str | None = "utf-8") -> str:
     """Return the text of a status, ending in a newline. Whatever is missing is a dash, never an error."""
-    return terminal.render_page(_page(status), columns=columns, encoding=encoding)
+    return terminal.render_page(_page(status, encoding), columns=columns, encoding=encoding)
 
 
-def _page(status: dict[str, Any]) -> Iterator[Block]:
-    night, fleet = _part(status, "night"), _part(status, "fleet")
-    loops = [loop for loop in status.get("loops") or () if isinstance(loop, dict)]
+def _page(status: dict[str, Any], encoding: str | None) -> Iterator[Block]:
+    for sentence in sentences(status, encoding):
+        yield Paragraph(text=sentence)
+    if rows := in_order(status):
+        yield Table(header=HEADER, rows=tuple(map(cells, rows)), numbers=NUMBERS, last_gives_way=True)
+
+
+def sentences(status: dict[str, Any], encoding: str | None = "utf-8") -> Iterator[str]:
+    """Yield what is to be said of the whole night; foreign words in it are as they came."""
+    night, fleet, daemon = (_part(status, name) for name in ("night", "fleet", "daemon"))
     since, ends = _time(night.get("started_at")), _time(night.get("ends_at"))
     until = f"until {ends.removeprefix(since[:DATE])}" if night.get("ends_at") else "until stopped"
     name, state = (_text(night.get(key)) for key in ("id", "state"))
-    if night or not _part(status, "daemon").get("next_night_at"):
-        yield Paragraph(text=f"Night {name} {state}, since {since}, {until}.")
-    if next_night_at := _part(status, "daemon").get("next_night_at"):
-        yield Paragraph(text=f"The next night begins {_time(next_night_at)}.")
+    if night or not daemon.get("next_night_at"):
+        yield f"Night {name} {state}, since {since}, {until}."
+    if next_night_at := daemon.get("next_night_at"):
+        yield f"The next night begins {_time(next_night_at)}."
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
-    yield Paragraph(text=f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour.")
+    yield f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour."
     if (hours := fleet.get("hours")) is not None and hours * 3600 >= TELLING_S:
-        yield Paragraph(text=_throughput(fleet))
-    for trouble in _part(status, "daemon").get("trouble") or ():
-        yield Paragraph(text=f"Needs you: {trouble}")
-    if loops:
-        yield Table(header=HEADER, rows=tuple(map(_row, loops)), numbers=_NUMBERS, last_gives_way=True)
+        yield _throughput(fleet)
+        yield from _so_far(fleet.get("gains"), encoding)
+    for trouble in daemon.get("trouble") or ():
+        yield f"Needs you: {trouble}"
+
+
+def in_order(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the loops, first those that a person should look at, else by their names, 2 before 10."""
+    loops = [loop for loop in status.get("loops") or () if isinstance(loop, dict)]
+    return sorted(loops, key=lambda loop: (_urgency(loop), _natural(_text(loop.get("id")))))
+
+
+def _urgency(loop: dict[str, Any]) -> int:
+    return 0 if loop.get("needs_person") is True else _URGENT.get(str(loop.get("state")), 3)
+
+
+def _natural(name: str) -> tuple[tuple[str, int], ...]:
+    return tuple((word, int(digits or 0)) for word, digits in re.findall(r"([^0-9]*)([0-9]{0,18})", name))
+
+
+def cells(loop: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a loop's row, below ``HEADER``."""
+    note = _text(loop.get("note"), "")
+    return (
+        _text(loop.get("id")),
+        _text(loop.get("state")),
+        _text(loop.get("score")),
+        _text(loop.get("best_score")),
+        _text(loop.get("trajectory")),
+        _text(loop.get("last_outcome")),
+        _span(loop.get("quiet_for_s")),
+        f"needs you: {note}" if loop.get("needs_person") is True else note,
+    )
+
+
+def spark(values: Sequence[float], encoding: str | None = "utf-8") -> str:
+    """Draw figures from 0 up as one letter each, the largest at full height; what is not 0 can be seen."""
+    letters = BLOCKS if "utf" in (encoding or "").lower() else PLAIN_BLOCKS
+    most = max(values, default=0.0)
+    steps = (max(1, round(value / most * (len(letters) - 1))) if most > 0 and value > 0 else 0 for value in values)
+    return "".join(letters[step] for step in steps)
+
+
+def _so_far(gains: object, encoding: str | None) -> Iterator[str]:
+    """Draw how the verified gain grew from the night's start until now."""
+    told = [gain for gain in gains if isinstance(gain, (int, float))] if isinstance(gains, list) else []
+    total = [sum(told[: place + 1]) for place in range(len(told))]
+    if total and total[-1] > 0:
+        yield f"Verified gain so far: [{spark(total, encoding)}] {_text(_short(total[-1]))}."
 
 
 def _throughput(fleet: dict[str, Any]) -> str:
@@ -59,19 +113,6 @@ def _throughput(fleet: dict[str, Any]) -> str:
 
 def _short(figure: object) -> object:
     return float(f"{figure:.3g}") if isinstance(figure, (int, float)) else figure
-
-
-def _row(loop: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        _text(loop.get("id")),
-        _text(loop.get("state")),
-        _text(loop.get("score")),
-        _text(loop.get("best_score")),
-        _text(loop.get("trajectory")),
-        _text(loop.get("last_outcome")),
-        _span(loop.get("quiet_for_s")),
-        _text(loop.get("note"), ""),
-    )
 
 
 def _part(status: dict[str, Any], name: str) -> dict[str, Any]:

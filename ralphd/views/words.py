@@ -257,7 +257,7 @@ def _own_retries(told: OwnRetries) -> str:
 
 def _failure(report: Report, kind: str, count: int) -> Item:
     seen = [trace for trace in report.evidence if trace.kind == kind]
-    return Item(text=f"{kind}, {many(count, 'time')}{_charged(kind)}", places=tuple(map(_place, seen[:PLACES])))
+    return Item(text=f"{kind}, {many(count, 'time')}{_charged(kind)}", places=tuple(map(place, seen[:PLACES])))
 
 
 def _charged(kind: str) -> str:
@@ -266,7 +266,8 @@ def _charged(kind: str) -> str:
     return f" ({words})" if words else ""
 
 
-def _place(trace: TraceFact) -> str:
+def place(trace: TraceFact) -> str:
+    """Name where a person can look."""
     who = f"{trace.loop} session {trace.trajectory}" if trace.loop else "the night"
     where = trace.file
     if trace.file and trace.end > trace.start:

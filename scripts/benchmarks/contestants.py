@@ -225,7 +225,12 @@ def _keep_what_is_wrong(place: Ground, loops: Sequence[str]) -> None:
     """Keep the state of a night that went wrong, for whoever looks why."""
     keep = os.environ.get("BENCH_KEEP")
     if keep and loops:
-        shutil.copytree(place.folder, os.path.join(keep, os.path.basename(place.folder)), ignore_dangling_symlinks=True)
+        shutil.copytree(
+            place.folder,
+            os.path.join(keep, os.path.basename(place.folder)),
+            ignore=shutil.ignore_patterns("bell", "*.sock"),
+            ignore_dangling_symlinks=True,
+        )
 
 
 def _install_peer() -> str:

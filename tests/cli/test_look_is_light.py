@@ -14,6 +14,9 @@ HEAVY = (
     "watchdog",
     "apscheduler",
     "tomllib",
+    "apprise",
+    "starlette",
+    "uvicorn",
     "ralphd.edges.journal",
     "ralphd.core.report",
 )

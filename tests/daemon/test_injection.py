@@ -95,7 +95,7 @@ def check(payload: Payload) -> int:
 def test_a_model_that_obeys_everything_does_only_what_was_open_for_that_loop(family):
     chosen = [payload for payload in PAYLOADS if payload.family == family]
     asked = sum(check(payload) for payload in chosen)
-    assert asked >= 3 * len(chosen)
+    assert asked >= 2 * len(chosen)
 
 
 def test_the_orders_do_reach_the_model_and_it_does_obey():

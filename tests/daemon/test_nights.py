@@ -259,7 +259,7 @@ def test_what_waits_for_a_person_is_told_once_also_over_a_restart_of_the_daemon(
     assert story.notifier is not None
     [(title, body)] = story.notifier.told
     assert title == "ralphd: the credential is refused"
-    assert body.startswith("l1: 401 of ")
+    assert body == "l1: inference.auth. Mend it, then `ralphd resume`."
     [reply] = story.ask("status")
     assert "Mend it, then `ralphd resume`." in str(reply["data"]["daemon"]["trouble"])  # type: ignore[index]
 
@@ -583,19 +583,6 @@ def test_a_bad_edit_keeps_the_old_configuration_and_says_so() -> None:
     assert "config" not in story.daemon.troubles
 
 
-def test_a_change_in_the_night_repository_is_noted() -> None:
-    story = Story()
-    story.repositories.prints = {"config": "a"}
-    story.daemon._take_fingerprints()
-    story.begin()
-    story.repositories.prints = {"config": "b", "hooks/post-commit": "c"}
-    story.daemon._changed("/n/repo.git/config")
-    story.drain()
-    [noted] = story.journal.bodies(events.OutcomeNoted)
-    assert noted.outcome.kind is Kind.FOREIGN_CHANGE
-    assert "hooks/post-commit" in noted.outcome.evidence[0].what
-
-
 def test_a_failing_step_does_not_stop_the_daemon() -> None:
     story = Story()
     story.begin()
@@ -839,16 +826,6 @@ def test_a_branch_that_went_with_its_runner_is_made_again_where_it_was() -> None
     for _ in range(10):
         story.step(10)
     assert story.repositories.tips["l1"].commit == "d" * 40
-
-
-def test_a_night_repository_that_is_read_for_the_first_time_has_not_changed() -> None:
-    story = Story()
-    story.begin()
-    story.repositories.prints = {"config": "a"}
-    story.daemon.fingerprints.clear()
-    story.daemon._changed("/n/repo.git/config")
-    story.drain()
-    assert story.journal.bodies(events.OutcomeNoted) == []
 
 
 def test_a_daemon_whose_every_pass_fails_still_gives_its_word_to_whoever_waits() -> None:

@@ -274,3 +274,17 @@ def test_an_effect_before_its_intent_is_caught(action: actions.Action, monkeypat
     story.drain()
     with pytest.raises(AssertionError, match="without an intent in the journal"):
         story.must_hold()
+
+
+def test_what_an_order_wanted_once_is_in_those_that_overtake_it_too() -> None:
+    """A runner reads the newest order alone; the session that a restart ends must not run on for a word that came after."""
+    story = under_fire()
+    story.begin()
+    story.wish("restart", loop="l1")
+    story.drain()
+    story.wish("resume", loop="l1")
+    story.drain()
+    restart, resume = story.folders.orders["/f/l1"][-2:]
+    assert (restart.now, resume.now) == (True, False)
+    assert restart.now_at == resume.now_at == restart.serial
+    assert resume.retry_at == resume.serial

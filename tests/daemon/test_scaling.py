@@ -8,7 +8,7 @@ from ralphd.core import events, records
 from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Strain
-from ralphd.core.policy.scaling import WIDEN_AFTER_S
+from ralphd.core.policy.scaling import WIDEN_AFTER_S, to_park
 
 GOOD, BETTER = "1" * 40, "2" * 40
 MEMORY = Strain(kind=Kind.MEMORY_PRESSURE, words="everything waits for memory")
@@ -84,10 +84,15 @@ def test_what_a_person_paused_or_resumed_is_theirs() -> None:
     story.step()
     (kept,) = [name for name, want in wants(story).items() if want is Want.RUNNING]
     held = next(iter(parked(story)))
+    story.will_say(GOOD, 1.0)
+    story.session_ends(kept, 1, head=GOOD)
+    story.step(5)
     story.ask("resume", loops=[held])
     story.step()
     assert wants(story)[held] is Want.RUNNING
     assert parked(story) == {kept}
+    loops = [story.loop_state(name) for name in (held, kept)]
+    assert [loop.loop.id for loop in to_park(story.night.state, loops, story.clock.now())] == [kept, held]
 
 
 def test_under_strain_the_night_gets_narrower_and_wider_again_after_it() -> None:
@@ -173,17 +178,35 @@ def test_what_befalls_most_loops_at_once_is_one_cause_and_one_loop_tries() -> No
     (shared,) = [outcome for outcome in told if outcome.kind is Kind.SHARED_CAUSE]
     assert shared.evidence[0].what == "4 of 5 loops fail alike: agent.exited"
     assert parked(story) == {"l2", "l3", "l4"}
-    for number in range(3, 9):
+    for number in range(3, 30):
         crash(story, "l1", number)
         story.step(5)
     assert story.intents("RestartLoop") == []
     assert len([e for e in story.journal.bodies(events.OutcomeNoted) if e.outcome.kind is Kind.SHARED_CAUSE]) == 1
-    story.session_ends("l1", 9, head=GOOD)
+    story.session_ends("l1", 30, head=GOOD)
     story.will_say(GOOD, 1.0)
     story.step(5)
     story.step(1)
     assert parked(story) == set()
     assert all(want is Want.RUNNING for want in wants(story).values())
+
+
+def test_who_comes_to_it_later_waits_too() -> None:
+    story = Story(loops=4)
+    story.begin()
+    for number in (1, 2):
+        for name in ("l1", "l2", "l3"):
+            crash(story, name, number)
+        story.step(5)
+    story.step(1)
+    assert parked(story) == {"l2", "l3"}
+    for number in range(1, 9):
+        crash(story, "l4", number)
+        crash(story, "l1", number + 2)
+        story.step(5)
+    story.step(1)
+    assert parked(story) == {"l2", "l3", "l4"}
+    assert story.intents("RestartLoop") == []
 
 
 def test_the_one_that_tries_changes() -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.dashboard import entered
 from support.nightbox import NightBox, night_box
 from support.repositories import git
 
 from ralphd.agents import command
 from ralphd.cli.main import VERBS
 from ralphd.core import configfile
+from ralphd.views.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -26,7 +30,7 @@ git commit -qam "count on"
 echo '{"type":"system","subtype":"init","session_id":"s","model":"m","claude_code_version":"2"}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"counted","session_id":"s","usage":{"input_tokens":1,"output_tokens":1}}'
 """
-NEEDS_A_TERMINAL = {"attach"}
+NEEDS_A_TERMINAL = {"attach", "top"}
 
 
 def blocks(kind: str) -> list[str]:
@@ -45,6 +49,10 @@ def test_all_settings_are_shown() -> None:
             assert re.search(rf"^{name} +=|^{name} =", shown, re.MULTILINE), name
 
 
+def test_every_metric_is_named() -> None:
+    assert [metric.name for metric in METRICS if metric.name not in README] == []
+
+
 def test_every_line_of_the_protocol_is_understood() -> None:
     [text] = blocks("json")
     for line in text.splitlines():
@@ -60,7 +68,7 @@ def test_the_two_commands_are_there() -> None:
 
 
 def test_every_verb_named_exists() -> None:
-    named = set(re.findall(r"`?ralphd ([a-z]+)", README)) - {"runs", "says"}
+    named = set(re.findall(r"`?ralphd ([a-z]+)", README)) - {"runs", "says", "knows"}
     assert {"start", "stop", "report", "status"} <= named
     assert named <= set(VERBS)
 
@@ -98,8 +106,13 @@ def test_the_first_night_runs_as_it_is_written(tmp_path: Path) -> None:
 def _run(box: NightBox, arguments: list[str]) -> None:
     if arguments[0] in NEEDS_A_TERMINAL:
         return
+    if arguments[0] == "web":
+        _look_in(box, arguments)
+        return
     if arguments[0] == "stop":
         box.wait_until(lambda: box.loops()["loop-1"]["best_score"] == 1.0, "loop-1 counted")
+    if arguments[0] == "logs":  # who reads the README types more slowly than this
+        box.wait_until(lambda: box.loops()["loop-1"]["trajectory"], "loop-1 has a session")
     done = box.ralphd(*arguments, code=None)
     if arguments[0] == "doctor":  # a warning about this machine is no failure of the README
         assert "Traceback" not in done.stderr
@@ -110,3 +123,14 @@ def _run(box: NightBox, arguments: list[str]) -> None:
         text = f"[night]\nwidth = 2\n[[task]]\n[task.verify]\ncommand = '''{verifier}'''\n"
         (box.repo / "ralphd.toml").write_text(text)
         (box.repo / "PROMPT.md").write_text("Count on.\n")
+
+
+def _look_in(box: NightBox, arguments: list[str]) -> None:
+    """Open the address that is printed, and end it with Ctrl-C: that is all a person does."""
+    argv = [sys.executable, "-P", "-m", "ralphd", *arguments]
+    with subprocess.Popen(argv, cwd=box.repo, env=box.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        site = entered(process.stdout.readline().decode().strip())
+        assert box.nights()[-1] in site.ask("GET", "/report").body
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == (b"", b"")

@@ -93,16 +93,41 @@ def test_a_running_session_is_told_and_still_ends_with_its_result(make):
     assert "Look at tail()" not in heard(loop, 1)[0]
 
 
-def test_a_note_that_can_wait_goes_into_the_next_prompt(make):
+def test_every_note_is_told_to_a_session_that_listens(make):
     loop = make(talker())
     loop.start()
     until(lambda: began(loop, 0))
+    name = leave(loop, 7, "About the session before.", now=False)
+    assert loop.wait_for("NotesGiven")[0] == {"names": [name], "how": "live"}
+    until(lambda: heard(loop, 0)[1:] == ["About the session before."])
+
+
+def test_a_note_that_was_told_and_never_read_is_in_the_next_prompt(make):
+    """The session is cut before it asks the model again."""
+    loop = make(talker())
+    loop.start()
+    until(lambda: began(loop, 0))
+    name = leave(loop, 7, "Look at tail().", now=True)
+    loop.wait_for("NotesGiven")
+    loop.order("paused", now=True)
+    loop.wait_for("TrajectoryEnded")
+    until((loop.folder / "notes" / name).exists)
+    loop.order("running")
+    until(lambda: began(loop, 1))
+    assert "Look at tail()." in heard(loop, 1)[0]
+
+
+def test_a_note_that_can_wait_interrupts_nobody(make):
+    loop = make(talker(listens=False))
+    loop.start()
+    until(lambda: "At work." in loop.text())
     name = leave(loop, 7, "For later.", now=False)
     (loop.root / "finish").touch()
     until(lambda: "Done so far." in loop.text())
     (loop.root / "finish").unlink()
     until(lambda: began(loop, 1))
     assert len(heard(loop, 0)) == 1
+    assert not loop.bodies("AttemptEnded")
     assert heard(loop, 1)[0].endswith(f"--- A note for this session ({name}) ---\nFor later.\n")
     assert loop.wait_for("NotesGiven")[0] == {"names": [name], "how": "prompt"}
 

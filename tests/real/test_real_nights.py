@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import clients
 from support.clients import Client
-from support.model_script import Answer, Request, bash, fault, say, stall, stories, story, truncate
+from support.model_script import Answer, Request, bash, fault, say, stories, story, truncate
 from support.model_server import ModelServer, serving
 from support.nightbox import NightBox, night_box
 from support.repositories import commit, git, repository
@@ -20,7 +20,7 @@ from support.stage import Director
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 
 NIGHT_S = 400.0  # ten seconds are enough, but for the two that take 8 s of a processor to start
-REST = stall("accept", 3600)
+REST = bash("tail -f /dev/null")  # no silent request: the other loops of the account would wait for what comes of it
 CONFIG = """
 [agent]
 cli = {cli}
@@ -29,7 +29,7 @@ model = {model}
 env = {{ {env} }}
 
 [limits]
-stream_seconds = 3600
+tool_seconds = 3600
 backoff_max_seconds = 1
 
 [[task]]

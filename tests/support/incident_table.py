@@ -59,10 +59,10 @@ INCIDENTS: tuple[Incident, ...] = (
     _(name="sessions undo one another", story="l1 next head=a score=7\nl1 next head=b score=7\nl1 next head=a\nl1 next head=b", right="note l1", healthy="l2", consulted=True),
     _(name="no verifier to say what is a gain", story="l1 next score=1 x10", verifier="", never=HARMLESS),
     # ------------------------------------------------------------------ contamination
-    _(name="worse than the best, three times", story="l1 next score=12\nl1 next score=11 x3", right="note l1", healthy="l2", never="park l1", consulted=True),
-    _(name="worse than the best after the note, too", story="l1 next score=12\nl1 next score=11 x6", right="note l1, clean l1", healthy="l2", consulted=True),
+    _(name="worse than the best, four times", story="l1 next score=12\nl1 next score=11 x4", right="note l1", healthy="l2", never="park l1", consulted=True),
+    _(name="worse than the best after three notes, too", story="l1 next score=12\nl1 next score=11 x16", right="note l1, clean l1", healthy="l2", consulted=True),
     _(name="worse than the start, twice", story="l1 next score=9\nl1 next score=2 x2", right="clean l1", healthy="l2"),
-    _(name="all gains lost at once", story="l1 next score=8\nl1 next score=9\nl1 next score=7", right="clean l1", healthy="l2"),
+    _(name="all gains lost at once", story="l1 next score=8\nl1 next score=9\nl1 next score=10\nl1 next score=7", right="clean l1", healthy="l2"),
     _(name="poisoned notes: false claims, three times", story="l1 next claims score=6.9\nl1 next claims score=6.8\nl1 next claims score=6.7", right="note l1, clean l1", healthy="l2"),
     _(name="a false claim gets a note", story="l1 next claims score=7", right="note l1", healthy="l2", never="clean l1, park l1"),
     _(name="a true claim is nobody's trouble", story="l1 next claims score=9 passed", never=HARMLESS),

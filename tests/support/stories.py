@@ -21,12 +21,13 @@ from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
 from ralphd.daemon.close import Closing
 from ralphd.daemon.consult import Consultant
-from ralphd.daemon.inbox import Asked, Inbox, Judged, Settled
+from ralphd.daemon.guarding import Guarding
+from ralphd.daemon.inbox import Asked, Inbox, Judged
 from ralphd.daemon.observe import Sight
 from ralphd.daemon.requests import Desk
 from ralphd.daemon.run import Daemon, Hooks
 from ralphd.daemon.tick import Night
-from ralphd.daemon.verify import VerifyQueue
+from ralphd.daemon.verify import VerifyQueue, ending
 from ralphd.daemon.weigh import Room
 from ralphd.daemon.world import Assign, World
 from ralphd.ports import Adviser
@@ -115,7 +116,7 @@ class Story:
             judge=self.judge,
             pool=Now(),
             done=lambda i, c, v: self.inbox.put(Judged(intent=i, candidate=c, verdict=v)),
-            superseded=lambda i: self.inbox.put(Settled(intent=i, result="superseded")),
+            superseded=lambda i, by: self.inbox.put(ending(i, by)),
         )
         doer = Doer(world=world, inbox=self.inbox, slow=Now(), aside=Now(), queue=queue)
         state = fold(self.journal.stored)
@@ -129,7 +130,12 @@ class Story:
         for entry in self.journal.stored:
             self.consultant.chronicle.hear(entry)
         self.daemon = Daemon(
-            night=night, desk=desk, closing=Closing(night=night), hooks=hooks, consultant=self.consultant
+            night=night,
+            desk=desk,
+            closing=Closing(night=night),
+            hooks=hooks,
+            consultant=self.consultant,
+            guarding=Guarding(night=night),
         )
         self.daemon.started = self.clock.monotonic()
 

@@ -186,9 +186,9 @@ class UnderFire(Story):
         runner = self.runners[name]
         orders = self.folders.orders.get(f"/f/{name}", [])
         newest = max((order for order in orders if order.serial > runner.serial), key=lambda o: o.serial, default=None)
+        cut = newest is not None and (newest.now or newest.now_at > runner.serial)
         if newest is not None:
             runner.serial, runner.want = newest.serial, newest.want
-        cut = newest is not None and newest.now
         if runner.session and (cut or runner.want is not Want.RUNNING):
             self.end_session(name, Kind.STOPPED)
         if runner.want is Want.STOPPED:

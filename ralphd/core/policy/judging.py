@@ -36,7 +36,12 @@ def verify_claims(state: NightState, _present: Present) -> Iterator[Decision]:
 
 def verify_ends(state: NightState, _present: Present) -> Iterator[Decision]:
     for loop in state.loops.values():
-        if loop.ended is not None and _worth(state, state.tasks[loop.loop.task], loop.ended.head):
+        task = state.tasks[loop.loop.task]
+        if (
+            loop.ended is not None
+            and _worth(state, task, loop.ended.head)
+            and not _overtaken(task, loop, loop.ended.head)
+        ):
             yield Decision(action=actions.Verify(candidate=_left_by(loop, loop.ended)), why="a session ended with it")
 
 
@@ -44,8 +49,16 @@ def verify_heads(state: NightState, present: Present) -> Iterator[Decision]:
     for loop in state.loops.values():
         head = present.loops[loop.loop.id].head
         task = state.tasks[loop.loop.task]
-        if head is not None and head.tree not in task.judged and _worth(state, task, head.commit):
+        if head is None or head.tree in task.judged or _overtaken(task, loop, head.commit):
+            continue
+        if _worth(state, task, head.commit):
             yield Decision(action=actions.Verify(candidate=_candidate(loop, head)), why="a new commit")
+
+
+def _overtaken(task: TaskState, loop: LoopState, commit: str) -> bool:
+    """Tell whether a newer commit, which holds all of this one, waits to be judged or is the loop's best."""
+    newer = loop.overtaken.get(commit, "")
+    return bool(newer) and (newer not in task.commits or newer == loop.best_commit)
 
 
 def verify_passed_over(state: NightState, _present: Present) -> Iterator[Decision]:
@@ -57,6 +70,12 @@ def verify_passed_over(state: NightState, _present: Present) -> Iterator[Decisio
                 action=actions.Verify(candidate=_left_by(loop, left)),
                 why="what came after it is no gain, and nobody judged whether this was one",
             )
+
+
+def newest_unjudged(state: NightState, loop: LoopState) -> bool:
+    """Tell whether what the newest session left is still to be judged."""
+    sessions = loop.past.sessions
+    return bool(sessions) and _worth(state, state.tasks[loop.loop.task], sessions[-1].after)
 
 
 def passed_over(state: NightState, loop: LoopState) -> Session | None:

@@ -10,10 +10,10 @@ from ralphd.core import actions, events
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
 from ralphd.core.history import Past
-from ralphd.core.policy.judging import passed_over
+from ralphd.core.policy.judging import newest_unjudged, passed_over
 from ralphd.core.policy.present import Present
 from ralphd.core.policy.running import wanted
-from ralphd.core.policy.sharing import prober
+from ralphd.core.policy.sharing import prober, suffers
 from ralphd.core.policy.troubles import TABLE, Cause, Trouble, troubles
 from ralphd.core.state import LoopState, NightState, sound_commits
 
@@ -97,10 +97,19 @@ def cure(state: NightState, present: Present) -> Iterator[Decision]:
         if trouble is None or (loop.loop.id in present.consulted and trouble.cause in CONSULTED):
             continue
         offer = remedy(state, loop, trouble, present.now)
-        if offer is not None and isinstance(offer.action, actions.RestartLoop) and passed_over(state, loop) is not None:
-            continue  # where it begins again depends on that verdict
+        if offer is not None and isinstance(offer.action, actions.RestartLoop) and _may_gain(state, loop, trouble):
+            continue  # where it begins again, and whether, depends on that verdict
         if offer is not None and offer.action is not None:
             yield Decision(action=offer.action, why=offer.why, cause=offer.cause)
+
+
+def _may_gain(state: NightState, loop: LoopState, trouble: Trouble) -> bool:
+    """Tell whether a verdict is to come on work that a clean restart would take away.
+
+    Where all is lost, what was built on that is no reason to wait.
+    """
+    unjudged = trouble.cause is not Cause.BROKEN and newest_unjudged(state, loop)
+    return unjudged or passed_over(state, loop) is not None
 
 
 def restore_protected(state: NightState, _present: Present) -> Iterator[Decision]:
@@ -164,6 +173,8 @@ def offers(state: NightState, loop_id: str, now: float | None = None) -> tuple[O
 
 def remedy(state: NightState, loop: LoopState, trouble: Trouble, now: float) -> Offer | None:
     """Return the one thing to do about a trouble now (epoch seconds); None: wait."""
+    if state.shared is not None and trouble.cause in {Cause.CRASHING, Cause.SAME_ERROR}:
+        return None  # that is what most have
     rung = due(loop, trouble.cause)
     if rung is Rung.REPAIR:
         return _hint(state, loop, trouble)
@@ -220,11 +231,12 @@ def _watched(state: NightState, present: Present) -> Iterator[LoopState]:
     if state.ending:
         return iter(())
     orders = ("Pause", "StopLoop", "RestartLoop", "Park")
-    waits = set(state.shared.loops) - {prober(state, present.now)} if state.shared is not None else set()
+    probe = prober(state, present.now)
     return (
         loop
         for loop in wanted(state)
-        if loop.loop.id not in waits and not any(f"{order} {loop.loop.id}" in present.in_flight for order in orders)
+        if (loop.loop.id == probe or not suffers(state, loop, present.now))
+        and not any(f"{order} {loop.loop.id}" in present.in_flight for order in orders)
     )
 
 

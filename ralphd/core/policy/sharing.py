@@ -68,14 +68,20 @@ def share(state: NightState, present: Present) -> Iterator[Decision]:
         yield from _release(state)  # inference is waited for by each runner itself, and is asked gently
         return
     probe = prober(state, present.now)
-    for name in state.shared.loops:
-        loop = state.loops[name]
+    for name, loop in state.loops.items():
         if name == probe and loop.aside == SHARED:
             yield Decision(action=actions.Unpark(loop=name), why="it tries whether the shared cause has passed")
-        elif name != probe and loop.want is Want.RUNNING:
+        elif name != probe and loop.want is Want.RUNNING and suffers(state, loop, present.now):
             kind = state.shared.error.split(" ", 1)[0]
             why = f"most loops fail alike ({kind}); {probe} tries until it works"
             yield Decision(action=actions.Park(loop=name, because=SHARED), why=why)
+
+
+def suffers(state: NightState, loop: LoopState, now: float) -> bool:
+    """Tell whether a loop has what most have, though it may have come to it later."""
+    if state.shared is None:
+        return False
+    return loop.loop.id in state.shared.loops or failing_of(loop, state.second(now)) == state.shared.error
 
 
 def prober(state: NightState, now: float) -> str:

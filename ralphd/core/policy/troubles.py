@@ -170,9 +170,10 @@ def _broken(view: View) -> Trouble | None:
     task, start, gains = view.task, _start(view.task), len(view.loop.past.gains)
 
     def lost(_: Session, verdict: Verdict | None) -> bool:
-        return unscored(task, verdict) or (gains > 0 and no_better(task, verdict, start))
+        nothing = unscored(task, verdict) or nothing_left(task, verdict, start)
+        return nothing or (gains > 0 and no_better(task, verdict, start))
 
-    after = next((after for most, after in SESSIONS_TO_BELIEVE_A_LOSS if gains <= most), 1)
+    after = SESSIONS_FOR_FEW if gains <= FEW_GAINS else 1
     found = _in_a_row(view, Cause.BROKEN, lost, judged=True, after=after)
     if found is None:
         return None
@@ -238,18 +239,19 @@ def _lagging(view: View) -> Trouble | None:
     """Tell a loop that is behind and gains nothing, which is no chance: so often do the others gain meanwhile."""
     others = [loop for loop in view.state.loops.values() if loop.loop.task == view.loop.loop.task]
     others = [loop for loop in others if loop is not view.loop]
-    if len(others) < LEAST_OTHERS or len(view.sessions) < TABLE[Cause.LAGGING].after:
-        return None
+    mine = [session for session, verdict in zip(view.sessions, view.verdicts, strict=True) if verdict is not None]
+    if len(others) < LEAST_OTHERS or len(mine) < TABLE[Cause.LAGGING].after:
+        return None  # what has no verdict may be a gain
     if sum(_is_ahead(view, loop) for loop in others) < MOST_OTHERS * len(others):
         return None
-    began = view.sessions[0].entry
+    began = mine[0].entry
     sessions = sum(s.entry > began and s.charged for loop in others for s in loop.past.sessions)
     gained = sum(gain.entry > began for loop in others for gain in loop.past.gains)
     often = max(0, gained - 1) / (sessions + 1)  # rather too low: it is an estimate
-    chance = max(0.0, 1.0 - often) ** len(view.sessions)
+    chance = max(0.0, 1.0 - often) ** len(mine)
     if chance > (CHANCE_OF_ONE_THAT_GAINED if view.loop.past.gains else CHANCE):
         return None
-    return Trouble(cause=Cause.LAGGING, rows=tuple(session.entry for session in view.sessions))
+    return Trouble(cause=Cause.LAGGING, rows=tuple(session.entry for session in mine))
 
 
 def _is_ahead(view: View, other: LoopState) -> bool:
@@ -278,7 +280,7 @@ DETECTORS: tuple[Callable[[View], Trouble | None], ...] = (
     _lagging,
     _fruitless,
 )
-SESSIONS_TO_BELIEVE_A_LOSS = ((2, 3), (4, 2))  # up to so many gains: so many sessions that show it; beyond them one
+FEW_GAINS, SESSIONS_FOR_FEW = 2, 2  # of so few it may be meant: two sessions must show it; of more one is enough
 LEAST_OTHERS, MOST_OTHERS = 3, 0.75  # fewer may be lucky
 CHANCE, CHANCE_OF_ONE_THAT_GAINED = 1e-4, 1e-6  # a night has thousands of sessions, and each may begin such a row
 
@@ -316,6 +318,13 @@ def unscored(task: TaskState, verdict: Verdict | None) -> bool:
         return False
     ran = verdict.kind is None or (verdict.kind in UNSCORED and bool(verdict.output))
     return ran and len(task.unscored) < UNSCORED_LOOPS
+
+
+def nothing_left(task: TaskState, verdict: Verdict | None, start: float | None) -> bool:
+    """Tell whether a score that counts what works counts nothing any more, though something worked at the start."""
+    if verdict is None or verdict.kind is not None or verdict.score is None or start is None:
+        return False
+    return task.task.verifier.direction == "max" and verdict.score <= 0.0 < start
 
 
 def no_better(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:

@@ -1,0 +1,75 @@
+"""What `ralphd top` shows, as values: lines, rows in order, and which cells of the screen are to be written anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ralphd.views.status import HEADER, NUMBERS, cells, in_order, sentences
+from ralphd.views.text import COLUMNS, clean, fit, pad
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# How wide each column is in 80 columns; what is left of the line belongs to the note.
+WIDTHS = (10, 8, 6, 6, 4, 16, 5)
+GAP = 1  # between two columns, and the scroll bar beside the last
+SMALLEST_NOTE = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A screen: sentences of the night, and for each loop in order its name and its cells. All text is harmless."""
+
+    lines: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A cell that shows something else now."""
+
+    row: int
+    column: int
+    text: str
+
+
+def shown(status: dict[str, Any], columns: int = COLUMNS) -> Shown:
+    """Return the screen of a status for a terminal of so many columns."""
+    loops = in_order(status)
+    widths = column_widths(columns)
+    return Shown(
+        lines=tuple(clean(line) for line in sentences(status)),
+        names=tuple(str(loop.get("id")) for loop in loops),
+        rows=tuple(fitted(cells(loop), widths) for loop in loops),
+    )
+
+
+def column_widths(columns: int) -> tuple[int, ...]:
+    """Return the width of each column; the note takes the rest of the line."""
+    return (*WIDTHS, max(SMALLEST_NOTE, columns - sum(WIDTHS) - GAP * len(HEADER)))
+
+
+def fitted(row: tuple[str, ...], widths: tuple[int, ...]) -> tuple[str, ...]:
+    """Return cells that fill their columns exactly, figures to the right."""
+    pairs = enumerate(zip(row, widths, strict=True))
+    return tuple(pad(fit(clean(cell), wide), wide, right=n in NUMBERS) for n, (cell, wide) in pairs)
+
+
+def changes(before: Shown, after: Shown) -> Iterator[Change]:
+    """Yield the cells to be written anew in the rows that both screens have."""
+    for number, (old, new) in enumerate(zip(before.rows, after.rows, strict=False)):
+        if old != new:
+            yield from (
+                Change(row=number, column=column, text=text)
+                for column, (was, text) in enumerate(zip(old, new, strict=True))
+                if was != text
+            )
+
+
+def place_of(name: str, now: Shown, before: int) -> int:
+    """Return the row of the loop that was chosen; where it stood when it is gone."""
+    if name in now.names:
+        return now.names.index(name)
+    return max(0, min(before, len(now.names) - 1))

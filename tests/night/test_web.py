@@ -1,0 +1,150 @@
+"""`ralphd web` beside a real night: it shows what is so within seconds, costs little, and the night never notices it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from support.dashboard import entered
+from support.hook import hook
+from support.livenight import LiveNight, until
+
+# Sessions last until they are told to end: what happens, happens when the test wants it.
+AGENT = r"""#!/bin/sh
+cat >/dev/null
+echo '{"type": "text", "text": "I hold sk-ant-0123456789abcdefghij and <script>window.pwned=1</script>"}'
+while [ ! -e "$HOME/go" ]; do sleep 0.1; done
+echo '{"type": "usage", "input": 100, "output": 10}'
+echo '{"type": "result", "ok": true, "text": "counted"}'
+sleep 0.5
+"""
+
+
+@pytest.fixture
+def night(tmp_path):
+    live = LiveNight(tmp_path, agent=AGENT)
+    yield live
+    live.clean_up()
+
+
+def web(night, *more):
+    process = night.popen("web", *more, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return process, entered(process.stdout.readline().decode().strip())
+
+
+def end(process, how=signal.SIGINT):
+    process.send_signal(how)
+    _, said = process.communicate(timeout=60)
+    return said.decode()
+
+
+def cpu_s(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Listener:
+    """Holds a page's stream open, as a browser does."""
+
+    def __init__(self, site, path):
+        self.text = ""
+        self._thread = threading.Thread(target=self._listen, args=(site, path), daemon=True)
+        self._thread.start()
+
+    def _listen(self, site, path):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", site.port)) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {site.host}\r\nCookie: {site.cookie}\r\n\r\n".encode())
+            while chunk := connection.recv(65536):
+                self.text += chunk.decode(errors="replace")
+
+
+@pytest.mark.slow
+def test_a_night_is_looked_at_by_ten_and_never_notices(night):
+    with hook() as place:
+        night.toml.write_text(night.toml.read_text() + f'\n[notify]\nurls = ["{place.url}"]\n')
+        night.start()
+        until(lambda: all(loop["state"] == "running" for loop in night.loops().values()), "both loops run")
+        process, site = web(night)
+        listeners = [Listener(site, path) for path in ("/events/now", "/events/loop/loop-1") for _ in range(5)]
+        until(lambda: all("event: regions" in one.text for one in listeners), "ten look")
+        page = site.ask("GET", "/loop/loop-1").body
+        assert "&lt;script&gt;" in page
+        assert "sk-ant-" not in page + listeners[-1].text
+        assert 'ralphd_loops{state="running"} 2' in site.ask("GET", "/metrics").body
+
+        before, began = cpu_s(process.pid), time.monotonic()
+        time.sleep(5)  # the span that the share is of
+        share = (cpu_s(process.pid) - before) / (time.monotonic() - began)
+        assert share < 0.25, share  # 0.03 on a quiet machine; a busy loop would take all it can get
+
+        night.good("pause", "loop-1", "--now")
+        until(lambda: "paused" in listeners[0].text, "the pause is seen")
+        assert site.post("/act", {"verb": "resume", "loop": "loop-1"}).status == 403  # it only looks
+        pids = [loop["pid"] for loop in night.loops().values() if loop["state"] == "running"]
+        assert end(process, signal.SIGKILL) == ""
+        assert [loop["pid"] for loop in night.loops().values() if loop["state"] == "running"] == pids
+
+        process, site = web(night, "--allow-actions")
+        assert site.post("/act", {"verb": "resume", "loop": "nobody"}).status == 409
+        assert site.post("/act", {"verb": "resume", "loop": "loop-1"}).body == "resume: loop-1"
+        until(lambda: night.loops()["loop-1"]["state"] == "running", "it goes on")
+        (night.root / "go").touch()
+        until(lambda: night.loops()["loop-2"]["trajectory"] > 2, "sessions end and begin")
+        held = Listener(site, "/events/now")
+        until(lambda: "event: regions" in held.text, "a stream is open")
+        night.good("stop", "--now")
+        until(lambda: "has ended" in site.ask("GET", "/").body, "the end is told")
+        assert "Night " in site.ask("GET", "/report").body
+        assert site.ask("GET", "/metrics").body.endswith("ralphd_up 0\n")
+        assert end(process) == ""  # no traceback though a stream was open
+        told = [one["title"] for one in place.told]
+        assert [title.split(" ", 2)[1] for title in told][:1] == ["night"]
+        assert any(title.endswith("has begun") for title in told), told
+        assert any(title.endswith("is ready") for title in told), told
+        assert "sk-ant" not in json.dumps(place.told)
+
+
+def test_the_address_is_of_this_start_and_only_this_machine_is_listened_to(night):
+    night.state.mkdir(mode=0o700)
+    process, site = web(night)
+    try:
+        listening = subprocess.run(
+            [sys.executable, "-c", "import psutil,sys; print([c.laddr.ip for c in psutil.Process(int(sys.argv[1])).net_connections() if c.status == 'LISTEN'])", str(process.pid)],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert listening == "['127.0.0.1']\n"
+        assert site.ask("GET", "/").status == 200
+        assert "no night" in site.ask("GET", "/").body.lower()
+        assert site.ask("GET", "/report").status == 404
+    finally:
+        assert end(process) == ""
+    again, other = web(night)
+    assert other.token != site.token
+    assert len(other.token) >= 43
+    end(again)
+
+
+def test_a_token_of_ones_own_is_for_looking_only_and_for_no_other_eyes(night):
+    night.state.mkdir(mode=0o700)
+    file = night.root / "token"
+    file.write_text("a" * 64 + "\n")
+    file.chmod(0o644)
+    assert "chmod 600" in night.ralphd("web", "--token-file", str(file)).stderr
+    file.chmod(0o600)
+    done = night.ralphd("web", "--token-file", str(file), "--allow-actions")
+    assert (done.returncode, "exclude" in done.stderr) == (2, True)
+    process, site = web(night, "--token-file", str(file))
+    metrics = site.ask("GET", "/metrics", {"Cookie": "", "Authorization": f"Bearer {'a' * 64}"})
+    assert (metrics.status, metrics.body.splitlines()[-1]) == (200, "ralphd_up 0")
+    end(process)
+    file.write_text("short")
+    assert "openssl rand" in night.ralphd("web", "--token-file", str(file)).stderr
