@@ -89,6 +89,27 @@ def test_whatever_comes_before_a_result_it_is_read_in_bounded_memory(speak, name
     assert at["end"] == log_bytes(loop) - 1
 
 
+@pytest.mark.slow
+def test_a_line_of_512_mib_costs_a_runner_less_than_64(speak):
+    """A reader that waited for its end would need two GiB and a quarter of a minute."""
+    loop = speak(f"""
+import subprocess
+write(b'{{"type": "text", "text": "here it comes"}}\\n')
+while not os.path.exists("go"):
+    time.sleep(0.05)
+zeros = subprocess.Popen(["head", "-c", str(512 << 20), "/dev/zero"], stdout=subprocess.PIPE)
+subprocess.run(["tr", "\\\\0", "x"], stdin=zeros.stdout, check=True)
+write(b"\\n" + {RESULT!r}.encode())
+""")
+    pid = loop.processes[-1].pid
+    until(lambda: "here it comes" in loop.text())
+    before = most_kib(pid)
+    (loop.worktree / "go").touch()
+    ended = loop.wait_for("TrajectoryEnded")[0]
+    assert (ended["outcome"]["kind"], ended["outcome"]["detail"]["result"]) == ("done.next", "ok")
+    assert most_kib(pid) - before < 64 * 1024
+
+
 def test_an_answer_cut_off_by_a_kill_is_no_answer(speak):
     """Seen: half a line at the end of the log was taken for a result, or stopped the one who read it."""
     loop = speak(
