@@ -24,7 +24,7 @@ from ralphd.pane.digest import plain, sentence
 CHUNK_BYTES = 1 << 16
 POLL_S = 0.25
 GONE_S = 5.0  # so long without a runner and without a byte: a runner that is only being replaced is back by then
-SENTENCE_CHARS = 8192  # far more than a line shows; a secret that is cut in two would have no shape any more
+SENTENCE_CHARS = 8192  # far more than a line shows; it is cut behind it, as a secret cut in two would not be known
 _LOG = re.compile(r"(\d{1,9})-(\d{1,9})\.log(?:\.(\d{1,9}))?", re.ASCII)
 
 
@@ -233,7 +233,7 @@ def _digesting(cli: str, hide: Callable[[str], str]) -> Callable[[bytes], None]:
     def show(chunk: bytes) -> None:
         for start, end, line in lines.feed(chunk) if chunk else lines.close():
             for told in reader.read(line, start, end):
-                if words := plain(hide(sentence(told)[:SENTENCE_CHARS])):
+                if words := plain(hide(sentence(told)[: 2 * SENTENCE_CHARS])[:SENTENCE_CHARS]):
                     click.echo(words)
 
     return show
@@ -241,11 +241,25 @@ def _digesting(cli: str, hide: Callable[[str], str]) -> Callable[[bytes], None]:
 
 def whose(folder: str) -> tuple[str, Callable[[str], str]]:
     """Return whose output it is, and what hides its secrets; of a folder that is damaged, that of any program."""
+    told = _assignment(folder)
+    cli = told.get("cli")
+    return cli if isinstance(cli, str) and cli in NAMES else "command", Redactor(secrets_in(told)).text
+
+
+def known_in(folder: str) -> list[str]:
+    """Return the values that nobody may be shown of that loop; none of a folder that is damaged."""
+    return secrets_in(_assignment(folder))
+
+
+def secrets_in(told: dict[str, object]) -> list[str]:
+    secrets = told.get("secrets")
+    return [one for one in secrets if isinstance(one, str)] if isinstance(secrets, list) else []
+
+
+def _assignment(folder: str) -> dict[str, object]:
     try:
         with open(os.path.join(folder, "loop.json"), "rb") as file:
             told = json.loads(file.read(CHUNK_BYTES << 4))
-        cli, secrets = told.get("cli"), told.get("secrets")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        cli = secrets = None
-    known = [one for one in secrets if isinstance(one, str)] if isinstance(secrets, list) else []
-    return cli if cli in NAMES else "command", Redactor(known).text
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}

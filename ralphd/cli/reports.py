@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Callable
 
 from ralphd.cli import evidence
+from ralphd.cli.logs import known_in
 from ralphd.cli.place import Place
 from ralphd.core.config import Config
 from ralphd.core.errors import EdgeError, NothingRunning, UsageError
@@ -78,7 +80,7 @@ def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
         tasks = {entry.body.task.name: entry.body.task for entry in found if isinstance(entry.body, TaskAdded)}
     finally:
         reader.close()
-    hide = Redactor([]).text
+    hide = _hiding(place, made)
     patches: dict[str, str] = {}
     subjects: dict[str, str] = {}
     for part in made.tasks:
@@ -89,6 +91,13 @@ def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
             subjects |= {commit: hide(subject) for commit, subject in workshop.subjects(loops).items()}
             patches[part.name] = hide(_patch(workshop, part))
     return html.Extras(patches=patches, subjects=subjects, excerpts=evidence.excerpts(place.night(made.night.id), made))
+
+
+def _hiding(place: Place, made: Report) -> Callable[[str], str]:
+    """Return what takes out of commits what the night's agents were given: nobody did so when they were made."""
+    loops = os.path.join(place.night(made.night.id), "loops")
+    known = {secret for loop in made.loops for secret in known_in(os.path.join(loops, loop.id))}
+    return Redactor(sorted(known)).text
 
 
 def _patch(workshop: Workshop, part: TaskPart) -> str:

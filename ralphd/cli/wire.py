@@ -253,6 +253,10 @@ def _aside(call: Callable[[], None]) -> None:
 def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
     config, environ = frame.config.supervisor, frame.environ
     own = Redactor(everything_of(environ))
+
+    def hide(text: str) -> str:
+        return own.text(journal.redactor.text(text))
+
     consultant = Consultant(
         adviser=adviser(config.model, config.base_url, environ),
         run=_aside,
@@ -260,8 +264,8 @@ def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
         room=Room(stuck=policy.stuck, offers=policy.offers),
         budget=config.calls,
         system=lambda: shipped.text("supervisor.md"),
-        excerpt=lambda loop: excerpt(loop.loop.folder, frame.config.agent.cli),
-        hide=lambda text: own.text(journal.redactor.text(text)),
+        excerpt=lambda loop: excerpt(loop.loop.folder, frame.config.agent.cli, hide),
+        hide=hide,
         fence=lambda: secrets.token_hex(16),
         chance=random.random,
     )

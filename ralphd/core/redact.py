@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 MARK = "[redacted]"
@@ -81,9 +82,10 @@ def _percent(value: str) -> str:
 
 
 def _forms(value: str) -> set[str]:
-    """Return the ways a known value may appear: itself, percent-encoded, and its longer lines."""
+    """Return the ways a known value may appear: itself, percent-encoded, quoted, and its longer lines."""
     lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * SHORTEST_VALUE}
-    return {value, value.strip(), _percent(value), *lines}
+    quoted = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    return {value, value.strip(), _percent(value), *lines, *quoted}
 
 
 def secrets_of(passed: dict[str, str], written: dict[str, str]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ RESERVE = "records.reserve"
 RESERVE_BYTES = 64 << 10  # room for some 200 records on a full disk
 SEQ_JUMP = 1_000_000  # readers refuse a line whose number is further on than that
 LINE_LIMIT_BYTES = 128 << 10  # readers refuse 256 KiB; an honest line takes a few hundred bytes
+SYNC_AGAIN_S = 2.0  # a failing disk is asked less than once a second, however much an agent says meanwhile
 WAITING_LIMIT = 2000  # records kept in memory while the disk takes none
 
 
@@ -49,6 +50,7 @@ class Recorder:
         self._path = os.path.join(folder, NAME)
         self._waiting: list[bytes] = []
         self._unsynced_since: float | None = None
+        self._sync_not_before = 0.0
         self.trouble = ""
         self.tampered = 0
         self.generation = 0
@@ -98,13 +100,15 @@ class Recorder:
 
     def sync(self, *, older_than_s: float = -1.0) -> None:
         """Make durable what was written, if its oldest line has waited longer than that."""
-        if self._unsynced_since is None or time.monotonic() - self._unsynced_since <= older_than_s:
+        now = time.monotonic()
+        if self._unsynced_since is None or now - self._unsynced_since <= older_than_s or now < self._sync_not_before:
             return
         try:
             os.fsync(self._fd)
             self._unsynced_since = None
         except OSError as error:
             self.trouble = error.strerror or str(error)
+            self._sync_not_before = now + SYNC_AGAIN_S
 
     def close(self) -> None:
         self.flush()

@@ -206,10 +206,9 @@ def test_a_person_leaves_a_note_and_the_agent_reads_it(night):
     until(lambda: both_counted(night), "both loops count")
     assert night.good("repair", "loop-1", "Count in twos.\x1b[2J\nThen rest.") == "a note is left for: loop-1\n"
     night.good("repair", "loop-2")
-    given = until(lambda: _used(night, "loop-1"), "it is read")
-    assert "Note from the person who runs this loop" in given
-    assert "> Count in twos. [2J\n> Then rest." in given
-    assert "look where you stand" in until(lambda: _used(night, "loop-2"), "so is the advice")
+    until(lambda: "Note from the person who runs this loop" in _used(night, "loop-1"), "it is read")
+    assert "> Count in twos. [2J\n> Then rest." in _used(night, "loop-1")
+    until(lambda: "look where you stand" in _used(night, "loop-2"), "so is the advice")
     assert night.ralphd("repair", "loop-1", "x" * 2001).returncode == 2
     assert night.ralphd("repair", "loop-9", "x").returncode == 3
 

@@ -15,7 +15,7 @@ import pytest
 from support.nightbox import NightBox, night_box
 from support.repositories import commit, repository
 
-from ralphd.core import events
+from ralphd.core import events, records
 from ralphd.edges.tmux_socket import peer_pid, socket_path
 
 pytestmark = pytest.mark.slow
@@ -29,6 +29,7 @@ sleep 7777
 """
 WAITS = "#!/bin/sh\ncat >/dev/null\nsleep 7777\n"
 CONFIG = '[agent]\ncli = "command"\nprogram = "./agent"\n[[task]]\nname = "n"\n'
+WIDTH = 16
 SLOW = """#!/bin/sh
 [ ! -e {flag} ] || sleep 15
 exec {tmux} "$@"
@@ -75,28 +76,32 @@ def lost(box: NightBox) -> Counter[str]:
 def test_a_killed_server_costs_each_loop_one_session_and_leaves_nothing(
     box: NightBox, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start(box, HIDES, 8)
-    loops = [f"loop-{number}" for number in range(1, 9)]
+    start(box, HIDES, WIDTH)
+    loops = [f"loop-{number}" for number in range(1, WIDTH + 1)]
 
     def hidden() -> list[int]:
         files = [box.worktree(loop) / "hidden" for loop in loops]
         return [int(line) for file in files if file.exists() for line in file.read_text().split()]
 
-    box.wait_until(lambda: len(hidden()) == 8, "each agent has hidden a child")
+    box.wait_until(lambda: len(hidden()) == WIDTH, "each agent has hidden a child")
     before, children = box.runners(), hidden()
     server = peer_pid(socket_path(str(box.state), box.env))
     assert server is not None
     os.kill(server, signal.SIGKILL)
     began = time.monotonic()
     box.wait_until(lambda: not set(before.values()) & set(box.runners().values()), "each loop has a new runner")
-    box.wait_until(lambda: box.status()["fleet"]["running"] == 8, "all run")
+    box.wait_until(lambda: box.status()["fleet"]["running"] == WIDTH, "all run")
     resumed_after_s = time.monotonic() - began
     box.wait_until(lambda: not any(map(alive, children)), "the hidden children are gone", 30)
     assert lost(box) == dict.fromkeys(loops, 1)
     assert spawns(box) == dict.fromkeys(loops, 2)
     assert {row["state"] for row in box.loops().values()} == {"running"}
+    began_again = sorted(entry.at for entry in box.journal(records.TrajectoryStarted) if entry.trajectory == 2)
+    assert len(began_again) == WIDTH
     with capsys.disabled():
-        print(f"\nall of 8 loops resumed {resumed_after_s:.1f} s after the tmux server was killed")
+        spread_s = began_again[-1] - began_again[0]
+        words = f"all of {WIDTH} loops resumed {resumed_after_s:.1f} s after the tmux server was killed"
+        print(f"\n{words}, their sessions begun over {spread_s:.1f} s")
 
 
 def test_windows_that_a_person_closes_stay_closed(box: NightBox) -> None:

@@ -204,7 +204,7 @@ def show(box: NightBox) -> dict[str, str]:
     """Everything that a person can be shown of the loop that tells secrets."""
     texts = {"pane": box.pane_text("loop-4")}
     for args in (
-        ("status",), ("status", "--json"), ("report",), ("report", "--json"), ("logs", "loop-4"),
+        ("status",), ("status", "--json"), ("report",), ("report", "--json"), ("report", "--html"), ("logs", "loop-4"),
         ("logs", "loop-4", "--stderr"), ("journal", "outcomes"), ("journal", "outcomes", "--json"),
         ("journal", "verdicts", "--json"), ("journal", "entries", "--json"),
     ):  # fmt: skip

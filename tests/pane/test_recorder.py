@@ -149,6 +149,32 @@ def test_a_full_disk_delays_records_and_loses_none(folder, monkeypatch):
     assert os.path.exists(os.path.join(folder, "records.reserve"))
 
 
+def test_a_disk_that_fails_to_keep_is_named_asked_seldom_and_told_all_again(folder, monkeypatch):
+    """An fsync that fails is no crash, and no busy loop either: the runner asks for one with each thing an agent says."""
+    clock, asked, broken = [100.0], [], [True]
+
+    def fsync(_fd):
+        asked.append(clock[0])
+        if broken[0]:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(module.os, "fsync", fsync)
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    recorder = Recorder(folder)
+    for _ in range(600):
+        held(recorder)
+        recorder.sync()
+        clock[0] += 0.05
+    assert len(asked) < 30
+    broken[0] = False
+    clock[0] += 10
+    recorder.sync()
+    recorder.sync()
+    assert asked[-1] == clock[0]
+    assert asked.count(clock[0]) == 1
+    assert [line["seq"] for line in lines(folder)] == list(range(1, 601))
+
+
 def test_words_of_an_agent_cannot_make_a_line_too_long_to_be_read(folder):
     recorder = Recorder(folder)
     outcome = Outcome(kind=Kind.UNKNOWN, detail={"message": "x" * 1_000_000})

@@ -91,8 +91,8 @@ def test_it_shows_the_night_the_loops_a_log_and_its_keys():
         assert "and goes on" in text
         for name in ("loop-1", "loop-2", "loop-3", "last outcome", "note"):
             assert name in text, name
-        for key in ("attach", "pause", "resume", "restart", "repair", "scale", "quit"):
-            assert key in text.splitlines()[-1], key
+        keys = ("attach", "pause", "resume", "restart", "repair", "scale", "quit")
+        await until(pilot, lambda: all(key in text_of(app).splitlines()[-1] for key in keys), "the keys")
 
     run(night, play)
     assert night.asked_on == {"top"}
