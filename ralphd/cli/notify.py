@@ -16,7 +16,7 @@ from ralphd.edges.notifier import Apprise
 @click.command()
 @click.option("--config", "config", metavar="FILE", default="", help="Use this ralphd.toml.")
 def notify(config: str) -> None:
-    """Send a test message to every place in notify.urls, as a night would."""
+    """Send a test message to every place in notify.urls."""
     found = settings.found_from(os.getcwd(), config)
     urls = found.read().notify.urls
     if not urls:

@@ -65,5 +65,5 @@ def test_the_process_gets_nothing_of_an_agents_environment(monkeypatch):
 
 
 def test_apprise_is_loaded_by_nobody_but_that_process():
-    code = "import ralphd.cli.wire, ralphd.cli.doctor, ralphd.cli.notify, sys; print('apprise' in sys.modules)"
+    code = "import ralphd.cli.wire, ralphd.cli.doctor, ralphd.cli.notify, ralphd.cli.webserve, sys; print('apprise' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

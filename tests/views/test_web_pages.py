@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from support import browser
+from support import axe, browser
 from support.dashboard import TOKEN, Night, dashboard, loop_row, status_of
 from support.needs import missing
 from support.nights import a_good_night
@@ -82,6 +82,22 @@ def test_every_page_fits_and_complains_of_nothing(chromium, width, dark):
             assert all(url.startswith(site.url) for url in chromium.requests()), page
             background = chromium.value("getComputedStyle(document.body).backgroundColor")
             assert background == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
+        chromium.open("about:blank")
+
+
+def test_whoever_cannot_see_colours_or_cannot_see_reads_it_too(chromium):
+    script = axe.script()
+    with dashboard(a_night(), actions=True) as site:
+        for page in ("enter", *PAGES):
+            if page == "enter":
+                chromium.open(site.url)
+            else:
+                come_in(chromium, site)
+                chromium.open(site.url + page)
+            for dark in (False, True):
+                scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+                chromium.call("Emulation.setEmulatedMedia", features=[scheme])
+                assert axe.grave_findings(chromium, script) == [], page
         chromium.open("about:blank")
 
 
