@@ -23,6 +23,7 @@ SHORT = 12  # characters of a commit: unique in any repository a person has
 ROUTINE = frozenset({"Verify", "SpawnRunner"})  # one a commit and one a loop: counted, not listed
 ALIKE = 3  # gaps of one sort that are named one by one
 DECISIONS = 20  # a page of them; `ralphd journal actions` has all
+TELLING_S = 600.0  # of a shorter night an hourly figure says little
 PLACES = 3  # to look at, for each kind of failure
 
 
@@ -125,11 +126,11 @@ def _night(report: Report) -> Iterator[Block]:
     ended = f"ended {clock(night.ended_at)} ({night.why_ended or 'no reason given'})"
     if night.ended_at is None:
         ended = f"no end is recorded; last heard of {clock(night.last_at)}"
-    rate = totals.healthy_with_submission_per_h
+    rate = f" ({_rate(totals.healthy_with_submission_per_h)} an hour)" if _long_enough(totals) else ""
     yield Paragraph(text=f"Night {night.id}: began {clock(night.started_at)}, {ended}, {hours(totals.hours)}.")
     yield Paragraph(
         text=f"{many(totals.trajectories, 'session')}, {totals.healthy} healthy, {totals.healthy_with_submission} of "
-        f"those with a submission ({_rate(rate)} an hour).",
+        f"those with a submission{rate}.",
     )
     if totals.gain_per_h is not None:
         yield Paragraph(text=f"Verified gain: {number(totals.gain)}{_an_hour(totals)}.")
@@ -146,10 +147,14 @@ def _cost(totals: Totals) -> str:
 
 
 def _an_hour(totals: Totals) -> str:
-    if not totals.gain or totals.gain_high_per_h is None:
+    if not totals.gain or totals.gain_high_per_h is None or not _long_enough(totals):
         return ""
     between = f"between {_rate(totals.gain_low_per_h)} and {_rate(totals.gain_high_per_h)}"
     return f", that is {_rate(totals.gain_per_h)} an hour ({between}, 19 times of 20)"
+
+
+def _long_enough(totals: Totals) -> bool:
+    return totals.hours is not None and totals.hours * 3600 >= TELLING_S
 
 
 def _rate(figure: float | None) -> str:
