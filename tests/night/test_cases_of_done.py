@@ -117,6 +117,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         box.start("--for", "1h")
         box.wait_until(lambda: all(len(kinds(box, loop)) >= 6 for loop in PARTS if loop != "said-5"), "six sessions")
         box.wait_until(lambda: "verify.false_done" in settled(box, "measured-1"), "the measured claim is settled")
+        box.wait_until(lambda: len(ended(box, "measured-1")) >= 6, "six sessions have committed")
         (box.home / "claim").touch()
         box.wait_for(events.ClaimSettled, loop="said-5")
         box.stop()
@@ -171,7 +172,7 @@ def test_unrelated_commits_and_ticked_boxes_are_no_progress(told: Told) -> None:
     """Seen: four commits to other files, every box ticked, and the summary told of four completed items."""
     (task,) = (one for one in told.report["tasks"] if one["name"] == "measured")
     (loop,) = (one for one in told.report["loops"] if one["id"] == "measured-1")
-    assert loop["commits"] >= 6
+    assert loop["commits"] >= 4
     assert (task["base_score"], task["best"]["score"], task["submissions"]) == (3.0, 3.0, 0)
     assert (loop["submissions"], loop["best_score"]) == (0, 3.0)
     assert set(told.settled["measured-1"]) == {"verify.false_done"}

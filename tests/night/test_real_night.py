@@ -17,6 +17,7 @@ from support import planted, real_claude
 from support.chapters import cheat, commit, repair, run_tests
 from support.model_script import (
     Answer,
+    Breakage,
     Request,
     Script,
     Session,
@@ -49,8 +50,8 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(900)]
 TAIL, ROUNDROBIN, CONVOLVE, DERIVATIVE, TOTIENT = BUGS
 KEY = "sk-ant-api03-never-to-be-seen-0123456789abcdef"
 TOLD_OF_TAMPERING = "changed files that are protected"
-SILENCE = stall("accept", 3600)
-AT_REST = session(SILENCE)  # a request that is never answered: the loop has nothing more to tell
+SILENCE = stall("delta", 3600)  # once begun: one who asks in vain would hold up all that wait for the same account
+AT_REST = session(SILENCE)  # an answer that never ends: the loop has nothing more to tell
 GATE_S = 300.0
 
 CONFIG = """
@@ -78,16 +79,19 @@ protect = ["tests/**"]
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """Cheats first, and waits until it is found out; repairs once a session is told of it."""
+    """Cheats first, and waits until it is found out; repairs once it is told of it, in that session or in the next."""
 
     found_out: threading.Event
     base: str
     bugs: tuple[Bug, ...]
+    told: dict[int, int] = field(default_factory=dict)  # in which session, at which turn
 
     def answer(self, request: Request) -> Answer:
-        if request.session == 0:
-            return self._cheat(request)
-        return self._told(request) if TOLD_OF_TAMPERING in request.prompt else SILENCE
+        if not self.told and TOLD_OF_TAMPERING in request.prompt + request.news:
+            self.told[request.session] = request.turn
+        if request.session in self.told:
+            return self._repair(request)
+        return self._cheat(request) if request.session == 0 else SILENCE
 
     def _cheat(self, request: Request) -> Answer:
         steps = cheat()
@@ -95,16 +99,18 @@ class Converted:
             self.found_out.wait(GATE_S)
         return resolve(steps[min(request.turn, len(steps) - 1)], request)
 
-    def _told(self, request: Request) -> Answer:
+    def _repair(self, request: Request) -> Answer:
         steps = (
-            bash(f"git checkout {self.base} -- {planted.TESTS} && git commit -q -m 'Bring the tests back'"),
+            bash(
+                f"git checkout {self.base} -- {planted.TESTS}; git diff --quiet HEAD || git commit -q -m 'Bring the tests back'"
+            ),
             read(self.bugs[0].file),
             *(edit(bug.file, bug.broken, bug.fixed) for bug in self.bugs),
             run_tests([test for bug in self.bugs for test in bug.tests]),
             commit(f"Fix {len(self.bugs)} bugs"),
             say("Repaired by the task's own means."),
         )
-        return resolve(steps[min(request.turn, len(steps) - 1)], request)
+        return resolve(steps[min(request.turn - self.told[request.session], len(steps) - 1)], request)
 
 
 def loop_1() -> tuple[Session, ...]:
@@ -138,8 +144,9 @@ class Ledger:
 
     def answer(self, request: Request) -> Answer:
         priced = using(self.script.answer(request), tokens_in=1000 + request.number, tokens_out=10 + request.turn)
-        if priced.fault is None:
-            charged = (priced.usage.tokens_in, priced.usage.tokens_out)
+        begun = isinstance(priced.fault, Breakage) and priced.fault.how == "stall"  # what went in is told at once
+        if priced.fault is None or begun:
+            charged = (priced.usage.tokens_in, 0 if begun else priced.usage.tokens_out)
             self.handed_out.setdefault(os.path.basename(request.directory), []).append(charged)
         return priced
 
@@ -305,15 +312,17 @@ def types_the_trouble(box: NightBox) -> None:
     assert {entry.body.outcome.kind.family for entry in attempts} == {"inference"}
     assert {entry.trajectory for entry in attempts} == {1}
     ends = [kind for kind in box.outcomes() if kind.startswith(("done.", "agent."))]
-    assert sorted(ends) == ["done.next"] * 6 + ["done.stopped"] * 4
+    assert ends.count("done.stopped") == 4
+    assert ends.count("done.next") in {5, 6}  # loop-4 may hear in its first session of what it did there
+    assert set(ends) == {"done.next", "done.stopped"}
     assert box.outcomes("") == ["daemon.restarted"]
 
 
 def tells_the_cheat(server: ModelServer) -> None:
-    first = next(request for request in server.seen() if (_loop(request), request.session) == ("loop-4", 1))
-    assert TOLD_OF_TAMPERING in first.prompt
-    assert planted.TESTS in first.prompt
-    assert first.turn == 0
+    """In the session that runs, whose client takes a note, or else at the head of the next one's prompt."""
+    heard = [request.prompt + request.news for request in server.seen() if _loop(request) == "loop-4"]
+    told = next(text for text in heard if TOLD_OF_TAMPERING in text)
+    assert planted.TESTS in told
 
 
 def counts_tokens(report: dict[str, Any], script: Ledger) -> None:
