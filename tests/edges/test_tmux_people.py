@@ -129,6 +129,7 @@ def test_attaching_from_inside_another_tmux_works(tmux, attach):
     opened = tmux.open_windows([("a", SLEEP)], home=SLEEP)
     attach("a", TMUX="/tmp/other,1,0", TMUX_PANE="%0")
     wait_for(lambda: flags(tmux, opened["a"])[0])
+    assert tmux.panes()[opened["a"]].attached
 
 
 def test_nothing_of_the_attached_environment_reaches_later_panes(tmux, attach):

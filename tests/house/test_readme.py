@@ -17,6 +17,7 @@ from support.repositories import git
 from ralphd.agents import command
 from ralphd.cli.main import VERBS
 from ralphd.core import configfile
+from ralphd.core.config import Config
 from ralphd.views.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def blocks(kind: str) -> list[str]:
 
 @pytest.mark.parametrize("text", blocks("toml"))
 def test_every_setting_shown_is_accepted(text: str) -> None:
-    configfile.read(text)
+    assert isinstance(configfile.read(text), Config)
 
 
 def test_all_settings_are_shown() -> None:

@@ -172,7 +172,7 @@ def test_unrelated_commits_and_ticked_boxes_are_no_progress(told: Told) -> None:
     """Seen: four commits to other files, every box ticked, and the summary told of four completed items."""
     (task,) = (one for one in told.report["tasks"] if one["name"] == "measured")
     (loop,) = (one for one in told.report["loops"] if one["id"] == "measured-1")
-    assert loop["commits"] >= 4
+    assert loop["commits"] >= 6
     assert (task["base_score"], task["best"]["score"], task["submissions"]) == (3.0, 3.0, 0)
     assert (loop["submissions"], loop["best_score"]) == (0, 3.0)
     assert set(told.settled["measured-1"]) == {"verify.false_done"}

@@ -66,6 +66,7 @@ def after(box: NightBox, spoil: Callable[[], Path], words: str, mend: Callable[[
 
 def test_a_full_disk(box: NightBox) -> None:
     after(box, lambda: fill(box.state), "is full", os.unlink, Kind.DISK_FULL)
+    assert not noted(box, Kind.INODES)
 
 
 def test_no_inodes_left(box: NightBox) -> None:
