@@ -40,7 +40,9 @@ def note_shared(state: NightState, present: Present) -> Iterator[tuple[str, even
 
 def _told(error: str, names: list[str], of: int) -> Outcome:
     kind = error.split(" ", 1)[0]  # the rest are words of an agent
-    rows = f"{len(names)} of {of} loops fail alike: {kind}"
+    # One that was refused keeps all others of its account waiting: they stand still, and have not failed themselves.
+    do = "wait for the same" if kind.startswith("inference.") else "fail alike"
+    rows = f"{len(names)} of {of} loops {do}: {kind}"
     return Outcome(
         kind=Kind.SHARED_CAUSE,
         detail={"error": error, "of": kind, "loops": list(names)},
