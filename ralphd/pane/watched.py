@@ -35,7 +35,7 @@ class Call:
         self.base = os.path.join(folder, call_id)
         self.due = opened + min(lim.SHORTEST_S, max_seconds)
         self.command = command_of(wrapper[0])
-        self._client_file = appended_by(wrapper[0])
+        self._client_file = appended_by(wrapper[0], os.path.realpath(self.base) + ".out")
         self.status: int | None = None
         self.closed = False  # its end is told
         self.over: Excess | None = None
@@ -154,15 +154,15 @@ class Call:
             signal_if_same(proc.identity, signal.SIGCONT)
 
 
-def appended_by(pid: int) -> str:
-    """Return the file, empty before, that a wrapper lets its command append to for its client; "" for none."""
+def appended_by(pid: int, ours: str) -> str:
+    """Return the file that a wrapper lets its command append to for its client; "" where that is ``ours``."""
+    # Descriptor 3 is where its command writes. Its stdout may be the bell just now: it has only begun to tell of itself.
     try:
-        path, now = os.readlink(f"/proc/{pid}/fd/1"), os.stat(f"/proc/{pid}/fd/1")
-        # The wrapper's descriptor 3 is where its command writes: a file of ours, or the client's own.
-        direct = stat.S_ISREG(now.st_mode) and os.path.samestat(now, os.stat(f"/proc/{pid}/fd/3"))
+        path = os.readlink(f"/proc/{pid}/fd/3").removesuffix(" (deleted)")
+        now = os.stat(f"/proc/{pid}/fd/3")
     except OSError:
         return ""
-    return path if direct else ""
+    return path if stat.S_ISREG(now.st_mode) and path != ours else ""
 
 
 def command_of(pid: int) -> str:

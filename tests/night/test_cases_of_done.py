@@ -74,9 +74,13 @@ cat >/dev/null
 while [ ! -e "$HOME/claim" ]; do echo .; sleep 0.1; done
 echo '{"type": "result", "ok": true, "text": "RALPHD: DONE"}'
 """
-UNRELATED = f"""{PART}
+# Its claims lead to a clean restart, which may cut a session short: it counts what it has committed, not sessions.
+UNRELATED = f"""
+cat >/dev/null
+if [ "$(cat "$HOME/committed" 2>/dev/null | wc -l)" -ge 6 ]; then alive; fi
+sleep 0.2
 sed -i 's/\\[ \\]/[x]/' PRD.md
-echo "$RALPHD_TRAJECTORY" >>elsewhere; commit "Complete item $RALPHD_TRAJECTORY"
+echo "$RALPHD_TRAJECTORY" >>elsewhere; commit "Complete item $RALPHD_TRAJECTORY" && echo it >>"$HOME/committed"
 echo '{{"type": "result", "ok": true, "text": "All items of the PRD are completed.\\nRALPHD: DONE"}}'
 """
 PARTS = {
@@ -111,13 +115,20 @@ def settled(box: NightBox, loop: str) -> list[str]:
     return [entry.body.outcome.kind.value for entry in box.journal(events.ClaimSettled, loop)]
 
 
+def committed(box: NightBox) -> int:
+    file = box.home / "committed"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     with cast(tmp_path_factory.mktemp("done"), PARTS, TOML, FILES) as box:
         box.start("--for", "1h")
         box.wait_until(lambda: all(len(kinds(box, loop)) >= 6 for loop in PARTS if loop != "said-5"), "six sessions")
         box.wait_until(lambda: "verify.false_done" in settled(box, "measured-1"), "the measured claim is settled")
-        box.wait_until(lambda: len(ended(box, "measured-1")) >= 6, "six sessions have committed")
+        box.wait_until(
+            lambda: committed(box) >= 6 and len(ended(box, "measured-1")) >= 6, "six sessions have committed"
+        )
         (box.home / "claim").touch()
         box.wait_for(events.ClaimSettled, loop="said-5")
         box.stop()

@@ -208,6 +208,7 @@ def test_a_signal_to_the_wrapper_ends_the_tree_and_shows_what_was_printed(tmp_pa
 def test_a_file_to_append_to_is_written_at_once(tmp_path):
     """claude reads it when its own time is up and kills the wrapper: what was printed by then must be there."""
     shown = tmp_path / "shown"
+    shown.touch()
     ran = run_calls(
         tmp_path / "c",
         f"""

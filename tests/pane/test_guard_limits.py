@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 from support.loop_of_calls import lives, pids_in, python, run_calls
+
+from ralphd.pane.watched import appended_by
 
 MIB = 1024 * 1024
 HOG = """
@@ -134,22 +137,37 @@ def test_output_without_end_is_a_flood(tmp_path):
     assert Path(ran.killed["spill"]).stat().st_size <= 64 * 64 * 1024
 
 
-def test_limits_hold_where_the_client_gave_a_file_to_append_to(tmp_path):
+def test_the_time_limit_holds_where_the_client_gave_a_file_to_append_to(tmp_path):
     shown = tmp_path / "shown"
-    ran = run_calls(
-        tmp_path / "c",
-        f"""
-        $GUARD 'echo begun; sleep 1000' >>{shown}.time 2>&1; echo $?
-        $GUARD yes >>{shown} 2>&1; echo $?; tail -c 2000 {shown}
-        """,
-        seconds=2,
-        output_bytes=64 * 1024,
-    )
-    assert (tmp_path / "shown.time").read_text().startswith("begun\n\n[ralphd] KILLED by the time limit")
-    assert ran.out.startswith("124\n137\n")
+    ran = run_calls(tmp_path / "c", f"$GUARD 'echo begun; sleep 1000' >>{shown} 2>&1; echo $?", seconds=2)
+    assert shown.read_text().startswith("begun\n\n[ralphd] KILLED by the time limit")
+    assert ran.out == "124\n"
+    assert ran.killed["limit"] == "time"
+
+
+def test_the_output_limit_holds_where_the_client_gave_a_file_to_append_to(tmp_path):
+    shown = tmp_path / "shown"
+    calls = f"$GUARD yes >>{shown} 2>&1; echo $?; tail -c 2000 {shown}"
+    ran = run_calls(tmp_path / "c", calls, output_bytes=64 * 1024)
+    assert ran.out.startswith("137\n")
     assert "KILLED by the output limit" in ran.out
-    assert [event["limit"] for event in ran.named("CallKilled")] == ["time", "output"]
-    assert ran.named("CallKilled")[1]["spill"] == str(shown)
+    assert (ran.killed["limit"], ran.killed["spill"]) == ("output", str(shown))
+
+
+def test_where_a_command_writes_is_seen_while_its_wrapper_rings_the_bell(tmp_path):
+    """To announce the call, the wrapper makes the bell its stdout for a moment, and then it is looked at."""
+    shown, ours = tmp_path / "shown", tmp_path / "1-1.out"
+    os.mkfifo(tmp_path / "bell")
+    for file in (shown, ours):
+        wrapper = subprocess.Popen(
+            ["sh", "-c", f"exec 3>>{file} 1<>{tmp_path}/bell; echo >&2; exec sleep 1000"], stderr=-1
+        )
+        try:
+            wrapper.stderr.readline()
+            assert appended_by(wrapper.pid, str(ours)) == (str(shown) if file == shown else "")
+        finally:
+            wrapper.kill()
+            wrapper.communicate()
 
 
 def test_long_output_is_spilled_and_both_ends_shown(tmp_path):
