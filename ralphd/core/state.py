@@ -14,6 +14,7 @@ from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import HEALTHY, Kind, Outcome
 from ralphd.core.standing import Standing
 
+WORKS_S = 60.0  # a session that has run so long has got over what the one before failed of
 WIDTHS_KEPT = 32
 RISES_KEPT = 512  # of a task's best; an hour of a night has a few
 
@@ -49,6 +50,8 @@ class LoopState:
     standing: Standing = field(default_factory=Standing)
     waiting_until: float | None = None
     waiting_kind: str = ""
+    asked_s: float = float("-inf")  # the second of the night at which its newest agent asked inference
+    refused_s: float = float("-inf")  # and the one since which it waits for inference, its quick tries included
     held_kind: str = ""
     held_why: str = ""
     last_outcome: Kind | None = None
@@ -466,7 +469,7 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.waiting_until, loop.waiting_kind = None, ""
             loop.compactions = 0
         case records.AgentStarted(pid=pid, account=account):
-            loop.agent_pid, loop.account = pid, account
+            loop.agent_pid, loop.account, loop.asked_s = pid, account, second
             loop.waiting_until, loop.waiting_kind = None, ""
         case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet):
             loop.usage_now, loop.compactions, loop.quiet_for_s = usage, compactions, quiet
@@ -476,6 +479,8 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             _apply_end(loop, entry, ended)
             loop.past.end(_session(entry, ended, second))
         case records.Waiting(kind=kind, until=until):
+            if loop.refused_s < loop.past.began_s or second - loop.asked_s > WORKS_S:
+                loop.refused_s = second
             loop.waiting_kind, loop.waiting_until = kind, until
         case records.Held(kind=kind, why=why):
             loop.held_kind, loop.held_why = kind, why

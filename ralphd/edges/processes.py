@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from ralphd.core.errors import EdgeError
+from ralphd.core.pids import all_in_turn
 
 POLL_S = 0.05  # between two looks at processes that were told to end
 KILL_S = 10.0  # after SIGKILL only a process stuck in the kernel stays; it can't be waited out
@@ -89,9 +91,22 @@ def signal_if_same(who: Identity, number: int) -> bool:
 def with_environ(*entries: bytes) -> list[Identity]:
     """Find every process of our user, but for this one, that was started with one of ``entries`` (``NAME=value``)."""
     wanted = frozenset(entries)
-    pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
-    holders = (identity(pid) for pid in pids if pid != os.getpid() and _holds(pid, wanted))
+    holders = (identity(pid) for pid in _seen_pids() if pid != os.getpid() and _holds(pid, wanted))
     return [who for who in holders if who is not None]
+
+
+def _seen_pids() -> Iterator[int]:
+    before = _newest_pid()
+    listed = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
+    return all_in_turn(listed, _newest_pid, before=before)
+
+
+def _newest_pid() -> int:
+    """Return the process id that the kernel gave last; 0 when it doesn't say."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def end(

@@ -9,9 +9,11 @@ import os
 import signal
 from dataclasses import dataclass
 
+from ralphd.core.pids import all_in_turn
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     Identity = tuple[int, int, str]  # pid, start in clock ticks after boot, boot id
 
@@ -204,10 +206,21 @@ def environ_has(pid: int, setting: bytes) -> bool:
     return setting in environ(pid)
 
 
+def seen_pids() -> Iterator[int]:
+    before = newest_pid()
+    return all_in_turn(set(all_pids()), newest_pid, before=before)
+
+
+def newest_pid() -> int:
+    """Return the process id that the kernel gave last; 0 when it doesn't say."""
+    last = slurp("/proc/loadavg").split()[-1:]
+    return int(last[0]) if last else 0
+
+
 def with_environ(setting: bytes) -> list[Proc]:
     """Return every living process started with ``setting``. Reads the whole of /proc: for the end of a session."""
     found = []
-    for pid in all_pids():
+    for pid in seen_pids():
         if pid != os.getpid() and environ_has(pid, setting):
             proc = read(pid)
             if proc is not None and proc.alive:

@@ -156,7 +156,7 @@ class Call:
 
 def appended_by(pid: int, ours: str) -> str:
     """Return the file that a wrapper lets its command append to for its client; "" where that is ``ours``."""
-    # Descriptor 3 is where its command writes. Its stdout may be the bell just now: it has only begun to tell of itself.
+    # Descriptor 3 is where its command writes. Its stdout may be the bell just now, as it announces itself.
     try:
         path = os.readlink(f"/proc/{pid}/fd/3").removesuffix(" (deleted)")
         now = os.stat(f"/proc/{pid}/fd/3")

@@ -75,13 +75,13 @@ while [ ! -e "$HOME/claim" ]; do echo .; sleep 0.1; done
 echo '{"type": "result", "ok": true, "text": "RALPHD: DONE"}'
 """
 # Its claims lead to a clean restart, which may cut a session short: it counts what it has committed, not sessions.
-UNRELATED = f"""
+UNRELATED = """
 cat >/dev/null
 if [ "$(cat "$HOME/committed" 2>/dev/null | wc -l)" -ge 6 ]; then alive; fi
 sleep 0.2
 sed -i 's/\\[ \\]/[x]/' PRD.md
 echo "$RALPHD_TRAJECTORY" >>elsewhere; commit "Complete item $RALPHD_TRAJECTORY" && echo it >>"$HOME/committed"
-echo '{{"type": "result", "ok": true, "text": "All items of the PRD are completed.\\nRALPHD: DONE"}}'
+echo '{"type": "result", "ok": true, "text": "All items of the PRD are completed.\\nRALPHD: DONE"}'
 """
 PARTS = {
     "said-1": CONFIDENT,

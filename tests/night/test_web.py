@@ -86,8 +86,10 @@ def test_a_night_is_looked_at_by_ten_and_never_notices(night):
         share = (cpu_s(process.pid) - before) / (time.monotonic() - began)
         assert share < 0.25, share  # 0.03 on a quiet machine; a busy loop would take all it can get
 
+        before = len(listeners[0].text)
         night.good("pause", "loop-1", "--now")
-        until(lambda: "paused" in listeners[0].text, "the pause is seen")
+        until(lambda: "paused" in listeners[0].text[before:], "the pause is seen")
+        until(lambda: night.loops()["loop-1"]["state"] == "paused", "its session has ended")
         assert site.post("/act", {"verb": "resume", "loop": "loop-1"}).status == 403  # it only looks
         pids = [loop["pid"] for loop in night.loops().values() if loop["state"] == "running"]
         assert end(process, signal.SIGKILL) == ""

@@ -10,12 +10,12 @@ from ralphd.core.actions import Decision
 from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy.present import Present
-from ralphd.core.state import LoopState, NightState
+from ralphd.core.state import WORKS_S, LoopState, NightState
 
 SHARED = "shared cause"  # why a loop is parked
 LEAST_LOOPS = 3  # two that fail alike may be chance
 WITHIN_S = 300.0  # "within minutes": an error older than this is the past
-WORKS_S = 60.0  # a session that has run so long has got over it
+WAITS_S = 60.0  # a wait for inference that is over sooner is nothing to tell a person
 NOT_SHARED_S = 900.0
 PROBE_S = 600.0  # a loop that probes in vain for so long may have a trouble of its own: another takes its place
 
@@ -26,7 +26,7 @@ def note_shared(state: NightState, present: Present) -> Iterator[tuple[str, even
         return
     now_s = state.second(present.now)
     involved = [loop for loop in state.loops.values() if loop.want is Want.RUNNING or loop.aside == SHARED]
-    failing = {loop.loop.id: failing_of(loop, now_s) for loop in involved}
+    failing = {loop.loop.id: failing_of(state, loop, present.now) for loop in involved}
     counted = Counter(error for error in failing.values() if error)
     if not counted:
         return
@@ -50,10 +50,12 @@ def _told(error: str, names: list[str], of: int) -> Outcome:
     )
 
 
-def failing_of(loop: LoopState, now_s: float) -> str:
-    """Return what a loop fails of just now, twice at least; empty when it works or nobody can say."""
+def failing_of(state: NightState, loop: LoopState, now: float) -> str:
+    """Return what a loop fails of just now, twice at least or for long; empty when it works or nobody can say."""
+    now_s = state.second(now)
     if loop.waiting_until is not None and loop.waiting_kind.startswith("inference."):
-        return loop.waiting_kind
+        until_s = max(now_s, state.second(loop.waiting_until))
+        return loop.waiting_kind if until_s - loop.refused_s >= WAITS_S else ""
     if loop.session_open and now_s - loop.past.began_s > WORKS_S:
         return ""
     last = loop.past.sessions[-2:]
@@ -83,7 +85,7 @@ def suffers(state: NightState, loop: LoopState, now: float) -> bool:
     """Tell whether a loop has what most have, though it may have come to it later."""
     if state.shared is None:
         return False
-    return loop.loop.id in state.shared.loops or failing_of(loop, state.second(now)) == state.shared.error
+    return loop.loop.id in state.shared.loops or failing_of(state, loop, now) == state.shared.error
 
 
 def prober(state: NightState, now: float) -> str:
