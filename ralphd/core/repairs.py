@@ -6,19 +6,32 @@ from dataclasses import dataclass
 
 from ralphd.core.outcomes import Kind
 
-# git holds the locks that all loops share for milliseconds, or for seconds while it packs a big repository's refs.
-# After a quarter of an hour nobody lives who holds one.
+# After these ages nobody lives who holds a lock. The index is this loop's alone, and none of its processes lives when
+# anything is mended. For the moment it takes to expire a reflog or to pack a ref, `git gc` in any other worktree holds
+# the locks of this one's HEAD and branch, too. What all loops share it may hold for seconds, in a big repository.
+OWN_LOCK_STALE_AFTER_S = 0.0
+PASSING_LOCK_STALE_AFTER_S = 5.0
 SHARED_LOCK_STALE_AFTER_S = 900.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lock:
-    """A lock file of git. ``shared``: every loop of the night repository waits for it, not this one alone."""
+    """A lock file of git. ``stale_after_s``: the age at which nobody can hold it any more."""
 
     path: str
     age_s: float
     size: int
-    shared: bool
+    stale_after_s: float
+
+    @property
+    def stale(self) -> bool:
+        return self.age_s >= self.stale_after_s
+
+    @property
+    def passes_in_s(self) -> float:
+        """Return how long to wait for it at most, 0 where that is no use: it is dead, or may be held for long."""
+        short = self.stale_after_s <= PASSING_LOCK_STALE_AFTER_S
+        return self.stale_after_s - self.age_s if short and not self.stale else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +157,7 @@ def repairs(facts: WorktreeFacts, history: History, *, known_tip: str, loop_aliv
 
 
 def _locks(facts: WorktreeFacts) -> tuple[Repair, ...]:
-    stale = (lock for lock in facts.locks if not lock.shared or lock.age_s > SHARED_LOCK_STALE_AFTER_S)
-    return tuple(MoveLockAside(path=lock.path) for lock in stale)
+    return tuple(MoveLockAside(path=lock.path) for lock in facts.locks if lock.stale)
 
 
 def _tie(facts: WorktreeFacts, known_tip: str) -> tuple[Repair, ...]:

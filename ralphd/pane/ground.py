@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.records import Prepared, Repaired
+from ralphd.core.repairs import PASSING_LOCK_STALE_AFTER_S
 from ralphd.pane import worktree
 from ralphd.pane.files import read_regular
 from ralphd.pane.worktree import Place
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 TICKS_S = 0.02  # two ticks of the slowest kernel (100 Hz)
 COMMITS_LOOKED_AT = 64  # a session's own commits are loose objects; beyond that git itself is asked
 PATHS_TOLD = 20
+LOCK_LOOK_S = 0.05
 OBJECT_LIMIT_BYTES = 1 << 20
 
 
@@ -90,6 +92,7 @@ class Ground:
     def ready(self, tell: Tell) -> str:
         """See that a session can begin, repair what hinders it, and return the branch's tip. Raises NotReady."""
         try:
+            self._let_locks_pass()
             if self.prepared < self.generation:
                 self._prepare(tell)
             facts = worktree.look(self.place, time.time())
@@ -104,6 +107,15 @@ class Ground:
             raise NotReady(Outcome(kind=kind, detail={"git": str(error)[:500]}), str(error)) from None
         self.known_tip = facts.tip
         return facts.tip
+
+    def _let_locks_pass(self) -> None:
+        """Wait while somebody else's git may hold a lock of this worktree: it is over in a moment, or dead."""
+        until = time.monotonic() + PASSING_LOCK_STALE_AFTER_S
+        while time.monotonic() < until:
+            waits = [lock.passes_in_s for lock in worktree.look(self.place, time.time()).locks]
+            if not any(waits):
+                return
+            time.sleep(LOCK_LOOK_S)
 
     def _in_order(self, facts: WorktreeFacts) -> bool:
         """Tell from files alone whether nothing has to be mended: the usual case must cost no git."""

@@ -108,7 +108,7 @@ def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
     """
     facts = look(place, now_s)
     for lock in facts.locks:
-        if not lock.shared:
+        if lock.stale:
             _move_lock_aside(place, MoveLockAside(path=lock.path), stamp)
     if not facts.linked:
         _tie_again(place, facts, TieAgain(checkout=not facts.has_files, tip=facts.tip or to), stamp)

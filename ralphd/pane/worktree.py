@@ -7,7 +7,13 @@ import stat
 import time
 from dataclasses import dataclass
 
-from ralphd.core.repairs import Lock, WorktreeFacts
+from ralphd.core.repairs import (
+    OWN_LOCK_STALE_AFTER_S,
+    PASSING_LOCK_STALE_AFTER_S,
+    SHARED_LOCK_STALE_AFTER_S,
+    Lock,
+    WorktreeFacts,
+)
 from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, admin_folder, is_object_id, link_files, newest_of_log
 from ralphd.pane.filters import instead_of_theirs
 from ralphd.pane.git import Git
@@ -186,16 +192,17 @@ def _packed_tip(git_dir: str, ref: str) -> str:
 
 
 def _locks(place: Place, now_s: float) -> Iterator[Lock]:
-    own = ("index.lock", "HEAD.lock", "config.worktree.lock")
-    paths = [(f"{place.admin}/{name}", False) for name in own]
-    paths.append((f"{place.git_dir}/{place.ref}.lock", False))
-    paths += [(f"{place.git_dir}/{name}", True) for name in ("config.lock", "packed-refs.lock")]
-    for path, shared in paths:
+    paths = [(f"{place.admin}/{name}", OWN_LOCK_STALE_AFTER_S) for name in ("index.lock", "config.worktree.lock")]
+    paths.append((f"{place.admin}/HEAD.lock", PASSING_LOCK_STALE_AFTER_S))
+    paths.append((f"{place.git_dir}/{place.ref}.lock", PASSING_LOCK_STALE_AFTER_S))
+    paths += [(f"{place.git_dir}/{name}", SHARED_LOCK_STALE_AFTER_S) for name in ("config.lock", "packed-refs.lock")]
+    for path, stale_after_s in paths:
         try:
             facts = os.lstat(path)
         except OSError:
             continue
-        yield Lock(path=path, age_s=max(0.0, now_s - facts.st_mtime), size=facts.st_size, shared=shared)
+        age_s = max(0.0, now_s - facts.st_mtime)
+        yield Lock(path=path, age_s=age_s, size=facts.st_size, stale_after_s=stale_after_s)
 
 
 def _open_operation(admin: str) -> str:

@@ -8,7 +8,6 @@ import pytest
 
 from ralphd.core.outcomes import Kind
 from ralphd.core.repairs import (
-    SHARED_LOCK_STALE_AFTER_S,
     ComeHome,
     EndOperation,
     History,
@@ -79,25 +78,36 @@ def test_each_trouble_has_its_repair(change: dict[str, object], history: History
 
 def test_a_living_loop_is_never_touched() -> None:
     broken = replace(
-        SOUND, linked=False, tip="", mid_operation="merge", locks=(Lock(path="/l", age_s=1e6, size=0, shared=False),)
+        SOUND,
+        linked=False,
+        tip="",
+        mid_operation="merge",
+        locks=(Lock(path="/l", age_s=1e6, size=0, stale_after_s=0.0),),
     )
     assert decide(broken, alive=True) == ()
 
 
 @pytest.mark.parametrize(
-    ("age_s", "shared", "stale"),
-    [(0.0, False, True), (SHARED_LOCK_STALE_AFTER_S, True, False), (SHARED_LOCK_STALE_AFTER_S + 1, True, True)],
+    ("age_s", "after_s", "stale"),
+    [(0.0, 0.0, True), (4.9, 5.0, False), (5.0, 5.0, True), (899.0, 900.0, False), (900.0, 900.0, True)],
 )
-def test_own_locks_are_stale_at_once_and_shared_ones_late(age_s: float, shared: bool, stale: bool) -> None:
-    facts = replace(SOUND, locks=(Lock(path="/l", age_s=age_s, size=0, shared=shared),))
+def test_a_lock_is_stale_from_an_age_on(age_s: float, after_s: float, stale: bool) -> None:
+    facts = replace(SOUND, locks=(Lock(path="/l", age_s=age_s, size=0, stale_after_s=after_s),))
     assert decide(facts) == ((MoveLockAside(path="/l"),) if stale else ())
+
+
+@pytest.mark.parametrize(
+    ("age_s", "after_s", "wait_s"), [(0.0, 0.0, 0.0), (2.0, 5.0, 3.0), (9.0, 5.0, 0.0), (2.0, 900.0, 0.0)]
+)
+def test_only_for_a_lock_that_passes_soon_it_pays_to_wait(age_s: float, after_s: float, wait_s: float) -> None:
+    assert Lock(path="/l", age_s=age_s, size=0, stale_after_s=after_s).passes_in_s == wait_s
 
 
 def test_locks_come_first_and_home_last() -> None:
     """A lock would stop every later repair; coming home needs the branch to be right."""
     broken = replace(
         SOUND,
-        locks=(Lock(path="/l", age_s=0.0, size=0, shared=False),),
+        locks=(Lock(path="/l", age_s=0.0, size=0, stale_after_s=0.0),),
         mid_operation="rebase",
         on_branch="",
         tip=NEW,

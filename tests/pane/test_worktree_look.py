@@ -78,10 +78,10 @@ def test_locks_with_age_and_owner(place: Place) -> None:
         Path(path).write_text("12")
         os.utime(path, (1000, 1000))
     locks = look(place, 1060.0).locks
-    assert [(lock.path, lock.age_s, lock.size, lock.shared) for lock in locks] == [
-        (paths[0], 60.0, 2, False),
-        (paths[1], 60.0, 2, False),
-        (paths[2], 60.0, 2, True),
+    assert [(lock.path, lock.age_s, lock.size, lock.stale) for lock in locks] == [
+        (paths[0], 60.0, 2, True),
+        (paths[1], 60.0, 2, True),
+        (paths[2], 60.0, 2, False),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from support.repositories import commit, git, head, linked, night_of, repository
 
 from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind
+from ralphd.core.records import Prepared, Repaired
 from ralphd.edges.night_repository import NightRepository
+from ralphd.pane.ground import Ground
 from ralphd.pane.mend import Mended, mend, reset_clean
 from ralphd.pane.restore import restore
 from ralphd.pane.worktree import Place, look, prepare
@@ -73,6 +76,7 @@ def test_a_dead_lock_moves_aside(place: Place, tip: str, tree: Path, content: by
     locks = [Path(place.admin, "index.lock"), Path(place.admin, "HEAD.lock"), Path(place.git_dir, f"{place.ref}.lock")]
     for lock in locks:
         lock.write_bytes(content)
+        os.utime(lock, (time.time() - 10,) * 2)
     assert kinds(mended(place, tip)) == [Kind.STALE_LOCK] * 3
     assert not any(lock.exists() for lock in locks)
     assert Path(place.admin, "aside-index.lock-s1").read_bytes() == content
@@ -84,6 +88,34 @@ def test_nothing_is_touched_while_the_loop_lives(place: Place, tip: str) -> None
     lock.write_text("")
     assert mend(place, known_tip=tip, stamp="s1", now_s=time.time(), loop_alive=True) == ()
     assert lock.exists()
+
+
+def test_a_lock_of_the_index_is_dead_at_any_age(place: Place, tip: str) -> None:
+    Path(place.admin, "index.lock").write_text("")
+    assert kinds(mended(place, tip)) == [Kind.STALE_LOCK]
+
+
+def test_what_another_worktrees_git_holds_for_a_moment_is_left_to_it(place: Place, tip: str) -> None:
+    """`git gc` anywhere expires the reflogs of all worktrees, and packs all branches: it locks each for that."""
+    locks = [Path(place.admin, "HEAD.lock"), Path(place.git_dir, f"{place.ref}.lock")]
+    for lock in locks:
+        lock.write_text("")
+    let_go = threading.Timer(0.5, lambda: [lock.unlink() for lock in locks])
+    let_go.start()
+    told: list[Prepared | Repaired] = []
+    assert Ground(place=place, reset_to="", generation=1, known_tip=tip, prepared=1).ready(told.append) == tip
+    let_go.join()
+    assert told == []
+
+
+@pytest.mark.slow
+def test_a_dead_lock_is_waited_for_and_moves_aside(place: Place, tip: str) -> None:
+    lock = Path(place.admin, "HEAD.lock")
+    lock.write_text("")
+    told: list[Prepared | Repaired] = []
+    assert Ground(place=place, reset_to="", generation=1, known_tip=tip, prepared=1).ready(told.append) == tip
+    assert [repaired.outcome.kind for repaired in told if isinstance(repaired, Repaired)] == [Kind.STALE_LOCK]
+    assert not lock.exists()
 
 
 def test_a_young_shared_lock_is_somebody_elses(place: Place, tip: str) -> None:
