@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ralphd.core.exchange import Assignment
-    from ralphd.core.repairs import WorktreeFacts
+    from ralphd.core.worktree_facts import WorktreeFacts
 
     Tell = Callable[[Prepared | Repaired], None]
 

@@ -7,7 +7,7 @@ import stat
 import time
 from dataclasses import dataclass
 
-from ralphd.core.repairs import Lock, WorktreeFacts
+from ralphd.core.worktree_facts import Lock, WorktreeFacts
 from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, admin_folder, is_object_id, link_files, newest_of_log
 from ralphd.pane.filters import instead_of_theirs
 from ralphd.pane.git import Git
