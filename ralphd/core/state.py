@@ -58,6 +58,8 @@ class LoopState:
     quiet_for_s: float = 0.0
     best_score: float | None = None
     best_commit: str = ""
+    bar: float | None = None  # the best score that was known before it was reset, or came of it since
+    reset_in: int = 1  # the newest generation that began with a reset
     submissions: int = 0
     last_verdict: Verdict | None = None
     judged: set[str] = field(default_factory=set)  # commits it has a verdict on
@@ -308,6 +310,7 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
             loop = state.loops[name]
             loop.want, loop.wanted_by, loop.note = Want.RUNNING, intended.by, ""
             loop.left = loop.aside = ""
+            loop.reset_in = generation if reset_to else loop.reset_in
             if loop.generation < generation:  # else its runner was quicker, and has begun it already
                 loop.generation, loop.reset_to = generation, reset_to
                 loop.claim = None
@@ -364,29 +367,41 @@ def _apply_verdict(
     if not verdict.loop:
         task.base = verdict
     if loop is not None:
-        loop.last_verdict = verdict
         loop.judged.add(verdict.commit)
-        loop.restore = () if verdict.kind is not Kind.TAMPERED else loop.restore
         if submission:
             loop.past.submit((entry.generation, entry.trajectory))
         loop.submissions += submission
         task.submissions += submission
-        _take_gain(state, task, loop, entry)
+        if entry.generation >= loop.reset_in:
+            _take_to_heart(state, task, loop, entry)
     _take_best(state, task, loop, verdict, entry.at)
     task.done = task.done or (submission and task.task.verifier.reached(verdict.score))
 
 
+def _take_to_heart(state: NightState, task: TaskState, loop: LoopState, entry: Entry) -> None:
+    """Let a verdict say something about what the loop does now. One on what a reset took away is a fact of the past."""
+    assert isinstance(entry.body, events.VerdictGiven)
+    verdict = entry.body.verdict
+    loop.last_verdict = verdict
+    loop.restore = () if verdict.kind is not Kind.TAMPERED else loop.restore
+    _take_gain(state, task, loop, entry)
+    if valid(verdict) and verdict.score is not None and task.task.verifier.better(verdict.score, loop.bar):
+        loop.bar = verdict.score
+
+
 def _take_gain(state: NightState, task: TaskState, loop: LoopState, entry: Entry) -> None:
-    """Remember what beats all that the loop had. To be called before its best is set anew."""
+    """Remember what beats all that the loop had. To be called before its bar is set anew."""
     assert isinstance(entry.body, events.VerdictGiven)
     verdict, start = entry.body.verdict, to_beat(task, loop)
     if not valid(verdict) or verdict.score is None or not task.task.verifier.better(verdict.score, start):
         return
+    # A commit that is seen on the branch may have been left by a session that is over, while the next one runs.
+    generation, trajectory = loop.past.left_by(verdict.commit) or (entry.generation, entry.trajectory)
     gain = Gain(
         entry=entry.id,
         at_s=state.second(entry.at),
-        generation=entry.generation,
-        trajectory=entry.trajectory,
+        generation=generation,
+        trajectory=trajectory,
         commit=verdict.commit,
         score=verdict.score,
         by=0.0 if start is None else abs(verdict.score - start),
@@ -409,10 +424,13 @@ def _take_best(state: NightState, task: TaskState, loop: LoopState | None, verdi
 
 
 def to_beat(task: TaskState, loop: LoopState) -> float | None:
-    """Return the score that a commit of this loop must be better than to be a submission: its best, or the start's."""
+    """Return the score that a commit of this loop must be better than to be a submission: its best, or the start's.
+
+    What was found to be better only when a reset had taken it away is its best too, but nothing that it builds on.
+    """
     start = task.base.score if task.base is not None else None
-    if start is None or (loop.best_score is not None and task.task.verifier.better(loop.best_score, start)):
-        return loop.best_score
+    if start is None or (loop.bar is not None and task.task.verifier.better(loop.bar, start)):
+        return loop.bar
     return start
 
 
