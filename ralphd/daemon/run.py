@@ -259,4 +259,5 @@ class Daemon:
             return
         self.troubles.pop("config", None)
         self.night.world.log.info("ralphd.toml was read again")
+        self.consultant.follow(self.night.world.config.supervisor)
         self.night.doer.reassign(self.night.state)
