@@ -121,7 +121,7 @@ class Daemon:
         now = self.night.world.clock.monotonic()
         if now >= self.strains_at + STRAINS_EVERY_S:
             self.strains_at = now
-            self.night.sight.strains = self.hooks.strains()
+            self.night.sight.strains = (*self.hooks.strains(), *self.night.behind())
 
     def _look_at_troubles(self) -> None:
         journal, short = self.night.world.journal, self.hooks.room()
