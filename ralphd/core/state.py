@@ -8,7 +8,7 @@ from typing import Any
 
 from ralphd.core import actions, clocks, events, records
 from ralphd.core.events import Entry
-from ralphd.core.exchange import Want
+from ralphd.core.exchange import Want, note_name
 from ralphd.core.history import Gain, Past, Remedy, Session, error_of
 from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import HEALTHY, Kind, Outcome
@@ -70,6 +70,7 @@ class LoopState:
     refuted: dict[str, str] | None = None  # the newest refuted claim, as slots of a note
     parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
     told: set[str] = field(default_factory=set)  # keys of notes left
+    unread: dict[str, int] = field(default_factory=dict)  # notes on a trouble that nobody has read -> their intent
     tip: str = ""  # where the branch was when its runner last said so
     returned: set[str] = field(default_factory=set)  # commits that others moved its branch to, and it was put back from
     note: str = ""
@@ -301,6 +302,8 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
             _set_aside(state.loops[name], because, intended.why)
         case actions.Unpark(loop=name):
             _set_aside(state.loops[name], "", "")
+        case actions.Withdraw(loop=name, note=note):
+            state.loops[name].unread.pop(note, None)
         case actions.Scale(width=width):
             _scale(state, width, intended.by)
         case actions.Restore(loop=name, paths=paths, commit=commit):
@@ -338,6 +341,9 @@ def _remember(state: NightState, intent: int, intended: events.ActionIntended) -
             reset_to=str(intended.args.get("reset_to", "")),
         )
         loop.past.treat(remedy)
+    if loop is not None and intended.cause and intended.type == actions.Tell.__name__:
+        name = note_name(intent, str(intended.args["template"]), now=bool(intended.args.get("now")))
+        loop.unread[name] = intent
 
 
 def _set_aside(loop: LoopState, because: str, why: str) -> None:
@@ -473,6 +479,8 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.left = why
         case records.Prepared(head=head):
             loop.tip = loop.past.left = head
+        case records.NotesGiven(names=names):
+            loop.unread = {name: intent for name, intent in loop.unread.items() if name not in names}
         case records.Repeating():
             loop.past.circling = entry.id
         case records.TrajectoryStarted(head=head):

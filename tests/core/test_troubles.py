@@ -293,6 +293,23 @@ def test_nobody_is_told_of_no_gain_while_newer_work_waits_to_be_judged(score, ca
         assert [type(a) for a in night.go_on()] == told
 
 
+@pytest.mark.parametrize("read", [True, False])
+def test_a_note_that_a_gain_has_outdone_is_taken_back_unless_it_was_read(read):
+    night = Trial()
+    for _ in range(TABLE[Cause.FRUITLESS].after):
+        night.session(score=7.0)
+    assert [type(action) for action in night.go_on()] == [Tell]
+    (name,) = fold(night.entries).loops["a"].unread
+    if read:
+        night.say(records.NotesGiven(names=(name,), how="prompt"), "a", 6)
+    night.began("a", 6, head=night.heads["a"])
+    assert night.go_on() == []
+    night.verdict(9.0, "a", 6, of=commit(90), submission=True)
+    taken_back = [] if read else [actions.Withdraw(loop="a", note=name)]
+    assert night.go_on() == taken_back
+    assert night.go_on() == []
+
+
 def test_behind_a_verifier_that_is_always_late_twice_as_many_sessions_tell_it():
     night, late, done = Trial(), "", []
     for number in range(1, 2 * TABLE[Cause.FRUITLESS].after + 2):
