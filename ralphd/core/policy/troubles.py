@@ -327,7 +327,7 @@ def worse(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:
 
 def unscored(task: TaskState, verdict: Verdict | None) -> bool:
     """Tell whether a candidate can't be scored, as the start can; of several loops at once the verifier is at fault."""
-    if verdict is None or _start(task) is None or verdict.score is not None or verdict.unverified:
+    if verdict is None or _start(task) is None or verdict.score is not None or verdict.unverified or verdict.cut_off:
         return False
     ran = verdict.kind is None or (verdict.kind in UNSCORED and bool(verdict.output))
     return ran and len(task.unscored) < UNSCORED_LOOPS
