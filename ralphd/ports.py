@@ -123,7 +123,10 @@ class Folders(Protocol):
         """Write the order and ring the runner's bell; an older order never takes the place of a newer one."""
 
     def note(self, folder: str, name: str, text: str) -> None:
-        """Leave a note (core/exchange.py says what its name means) and ring. The same name twice is one note."""
+        """Leave a note (core/exchange.py says what its name means) and ring. The same name twice is one note.
+
+        An empty text takes back what no session has been given yet.
+        """
 
     def told(self, loop: Loop, night: str, after_seq: int) -> Told:
         """Read what the runner has appended since the last call."""

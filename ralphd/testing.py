@@ -193,7 +193,11 @@ class FakeFolders:
         self.orders.setdefault(folder, []).append(order)
 
     def note(self, folder: str, name: str, text: str) -> None:
-        self.notes.setdefault(folder, {}).setdefault(name, text)
+        notes = self.notes.setdefault(folder, {})
+        if text:
+            notes.setdefault(name, text)
+        else:
+            notes.pop(name, None)
 
     def told(self, loop: Loop, night: str, after_seq: int) -> Told:
         del night

@@ -278,7 +278,7 @@ def _tell_ready(word: Word, heart: Pulse, text: str, *, adopted: bool, runs: boo
 
 
 def reload(begun: Begun) -> tuple[Config, Assigner]:
-    """Read ralphd.toml again, as far as a running night can follow: agent, limits, worktrees. Raises UsageError."""
+    """Read ralphd.toml again: a running night follows in agent, limits, worktrees, supervisor. Raises UsageError."""
     if not os.path.exists(begun.settings.path):
         raise ConfigError(f"{begun.settings.path} is gone")
     config, environ = begun.settings.read(), begun.frame.environ

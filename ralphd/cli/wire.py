@@ -297,6 +297,7 @@ def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
 
     consultant = Consultant(
         adviser=adviser(config.model, config.base_url, environ),
+        adviser_of=lambda model: adviser(model, config.base_url, environ),
         run=_aside,
         inbox=inbox,
         room=Room(stuck=policy.stuck, offers=policy.offers),

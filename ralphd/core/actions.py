@@ -69,6 +69,14 @@ class Tell:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Withdraw:
+    """Take back a note, named by its file, that no session has been given yet."""
+
+    loop: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class EndNight:
     """Stop every loop, bring the results over, close the night."""
 
@@ -142,6 +150,7 @@ Action = (
     | RestartLoop
     | Verify
     | Tell
+    | Withdraw
     | ReturnBranch
     | EndNight
     | Park
@@ -164,6 +173,8 @@ def key(action: Action) -> str:
             return f"Notify {name}"
         case Tell(loop=loop, template=template, slots=slots):
             return f"Tell {loop} {template} {sorted(slots.items())}"
+        case Withdraw(loop=loop, note=note):
+            return f"Withdraw {loop} {note}"
         case _:
             return f"{type(action).__name__} {action.loop}"
 

@@ -112,6 +112,10 @@ class Past:
         if session.kind in HEALTHY:
             self._count(session.key, self._healthy, self._submitted)
 
+    def left_by(self, commit: str) -> Key | None:
+        """Return the session that ended with a commit which it didn't begin with."""
+        return next((one.key for one in reversed(self.sessions) if one.moved and one.after == commit), None)
+
     def submit(self, key: Key) -> None:
         self._count(key, self._submitted, self._healthy)
 

@@ -92,7 +92,7 @@ class Verdict:
 
     ``score`` is None when there is none to be had. ``passed``: by the command's own standard (exit 0, all tests) or
     the goal. ``kind`` names the trouble, if any (verify.*). ``unverified``: the task has no verifier. ``runs``: how
-    many runs agree.
+    many runs agree. ``cut_off``: the run was not brought to its end, for no reason that the candidate gave.
     """
 
     task: str
@@ -109,6 +109,7 @@ class Verdict:
     output: str = ""  # file with the verifier's own output
     tampered: tuple[str, ...] = ()  # protected paths that differ from the base
     counts: dict[str, int] | None = None  # junit: tests, passed, failed, errors, skipped
+    cut_off: bool = False
 
 
 def is_submission(verdict: Verdict, verifier: Verifier, best_of_loop: float | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ralphd.core import actions, clocks, events, records
 from ralphd.core.events import Entry
-from ralphd.core.exchange import Want
+from ralphd.core.exchange import Want, note_name
 from ralphd.core.history import Gain, Past, Remedy, Session, error_of
 from ralphd.core.model import Loop, Task, Verdict
 from ralphd.core.outcomes import HEALTHY, Kind, Outcome
@@ -61,6 +61,8 @@ class LoopState:
     quiet_for_s: float = 0.0
     best_score: float | None = None
     best_commit: str = ""
+    bar: float | None = None  # the best score that was known before it was reset, or came of it since
+    reset_in: int = 1  # the newest generation that began with a reset
     submissions: int = 0
     last_verdict: Verdict | None = None
     judged: set[str] = field(default_factory=set)  # commits it has a verdict on
@@ -71,6 +73,7 @@ class LoopState:
     refuted: dict[str, str] | None = None  # the newest refuted claim, as slots of a note
     parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
     told: set[str] = field(default_factory=set)  # keys of notes left
+    unread: dict[str, int] = field(default_factory=dict)  # notes on a trouble that nobody has read -> their intent
     tip: str = ""  # where the branch was when its runner last said so
     returned: set[str] = field(default_factory=set)  # commits that others moved its branch to, and it was put back from
     note: str = ""
@@ -302,6 +305,8 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
             _set_aside(state.loops[name], because, intended.why)
         case actions.Unpark(loop=name):
             _set_aside(state.loops[name], "", "")
+        case actions.Withdraw(loop=name, note=note):
+            state.loops[name].unread.pop(note, None)
         case actions.Scale(width=width):
             _scale(state, width, intended.by)
         case actions.Restore(loop=name, paths=paths, commit=commit):
@@ -311,6 +316,7 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
             loop = state.loops[name]
             loop.want, loop.wanted_by, loop.note = Want.RUNNING, intended.by, ""
             loop.left = loop.aside = ""
+            loop.reset_in = generation if reset_to else loop.reset_in
             if loop.generation < generation:  # else its runner was quicker, and has begun it already
                 loop.generation, loop.reset_to = generation, reset_to
                 loop.claim = None
@@ -338,6 +344,9 @@ def _remember(state: NightState, intent: int, intended: events.ActionIntended) -
             reset_to=str(intended.args.get("reset_to", "")),
         )
         loop.past.treat(remedy)
+    if loop is not None and intended.cause and intended.type == actions.Tell.__name__:
+        name = note_name(intent, str(intended.args["template"]), now=bool(intended.args.get("now")))
+        loop.unread[name] = intent
 
 
 def _set_aside(loop: LoopState, because: str, why: str) -> None:
@@ -367,29 +376,41 @@ def _apply_verdict(
     if not verdict.loop:
         task.base = verdict
     if loop is not None:
-        loop.last_verdict = verdict
         loop.judged.add(verdict.commit)
-        loop.restore = () if verdict.kind is not Kind.TAMPERED else loop.restore
         if submission:
             loop.past.submit((entry.generation, entry.trajectory))
         loop.submissions += submission
         task.submissions += submission
-        _take_gain(state, task, loop, entry)
+        if entry.generation >= loop.reset_in:
+            _take_to_heart(state, task, loop, entry)
     _take_best(state, task, loop, verdict, entry.at)
     task.done = task.done or (submission and task.task.verifier.reached(verdict.score))
 
 
+def _take_to_heart(state: NightState, task: TaskState, loop: LoopState, entry: Entry) -> None:
+    """Let a verdict say something about what the loop does now. One on what a reset took away is a fact of the past."""
+    assert isinstance(entry.body, events.VerdictGiven)
+    verdict = entry.body.verdict
+    loop.last_verdict = verdict
+    loop.restore = () if verdict.kind is not Kind.TAMPERED else loop.restore
+    _take_gain(state, task, loop, entry)
+    if valid(verdict) and verdict.score is not None and task.task.verifier.better(verdict.score, loop.bar):
+        loop.bar = verdict.score
+
+
 def _take_gain(state: NightState, task: TaskState, loop: LoopState, entry: Entry) -> None:
-    """Remember what beats all that the loop had. To be called before its best is set anew."""
+    """Remember what beats all that the loop had. To be called before its bar is set anew."""
     assert isinstance(entry.body, events.VerdictGiven)
     verdict, start = entry.body.verdict, to_beat(task, loop)
     if not valid(verdict) or verdict.score is None or not task.task.verifier.better(verdict.score, start):
         return
+    # A commit that is seen on the branch may have been left by a session that is over, while the next one runs.
+    generation, trajectory = loop.past.left_by(verdict.commit) or (entry.generation, entry.trajectory)
     gain = Gain(
         entry=entry.id,
         at_s=state.second(entry.at),
-        generation=entry.generation,
-        trajectory=entry.trajectory,
+        generation=generation,
+        trajectory=trajectory,
         commit=verdict.commit,
         score=verdict.score,
         by=0.0 if start is None else abs(verdict.score - start),
@@ -412,10 +433,13 @@ def _take_best(state: NightState, task: TaskState, loop: LoopState | None, verdi
 
 
 def to_beat(task: TaskState, loop: LoopState) -> float | None:
-    """Return the score that a commit of this loop must be better than to be a submission: its best, or the start's."""
+    """Return the score that a commit of this loop must be better than to be a submission: its best, or the start's.
+
+    What was found to be better only when a reset had taken it away is its best too, but nothing that it builds on.
+    """
     start = task.base.score if task.base is not None else None
-    if start is None or (loop.best_score is not None and task.task.verifier.better(loop.best_score, start)):
-        return loop.best_score
+    if start is None or (loop.bar is not None and task.task.verifier.better(loop.bar, start)):
+        return loop.bar
     return start
 
 
@@ -458,6 +482,8 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.left = why
         case records.Prepared(head=head):
             loop.tip = loop.past.left = head
+        case records.NotesGiven(names=names):
+            loop.unread = {name: intent for name, intent in loop.unread.items() if name not in names}
         case records.Repeating():
             loop.past.circling = entry.id
         case records.TrajectoryStarted(head=head):

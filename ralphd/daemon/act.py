@@ -86,6 +86,8 @@ class Doer:
                 text = fill(self.world.template(template), slots)
                 self.world.folders.note(state.loops[loop].loop.folder, note_name(intent, template, now=now), text)
                 hit("note_written")
+            case actions.Withdraw(loop=loop, note=note):
+                self.world.folders.note(state.loops[loop].loop.folder, note, "")
             case actions.Restore(loop=loop, paths=paths):
                 self._assign(state, state.loops[loop], state.loops[loop].generation, state.loops[loop].reset_to, paths)
             case actions.EndNight():

@@ -10,6 +10,7 @@ from functools import partial
 from ralphd.core import answer
 from ralphd.core.advice import Question, case_of, question
 from ralphd.core.chronicle import Chronicle
+from ralphd.core.config import SupervisorConfig
 from ralphd.core.errors import AdviserError
 from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Offer
@@ -30,10 +31,12 @@ HOUR_S = 3600.0
 class Consultant:
     """Belongs to the main thread, but for the calls, which ``run`` starts elsewhere.
 
-    ``fence`` and ``chance`` draw; ``excerpt`` reads a loop's log. ``budget`` is in questions a night.
+    ``fence`` and ``chance`` draw; ``excerpt`` reads a loop's log. ``budget`` is in questions a night. ``adviser_of``
+    returns whoever goes by a model's name, at the endpoint of the night's start.
     """
 
     adviser: Adviser
+    adviser_of: Callable[[str], Adviser]
     run: Callable[[Callable[[], None]], object]
     inbox: Inbox
     room: Room
@@ -51,6 +54,7 @@ class Consultant:
     arrived: list[Advised] = field(default_factory=list)
     probing: bool = False
     serial: int = 0
+    served: int = 0  # advisers before this one
     said_down_at: float = float("-inf")
 
     @property
@@ -80,7 +84,23 @@ class Consultant:
         self._probe(night)
         return frozenset(name for name in self.room.stuck(night.state, now) if self._is_open(night, name))
 
+    def follow(self, edited: SupervisorConfig) -> None:
+        """Ask another model from now on, or none; what the former one still says is not heard.
+
+        The endpoint stays that of the night's start: who can write ralphd.toml must not have our key sent elsewhere.
+        """
+        self.budget = edited.calls
+        if edited.model == self.adviser.model:
+            return
+        former, self.adviser = self.adviser, self.adviser_of(edited.model)
+        self.served += 1
+        self.asking, self.reach, self.probing = {}, Reach(), False
+        self.looked_at, self.left_alone = {}, set()
+        self.run(former.close)
+
     def reached(self, night: Night, message: Reached) -> None:
+        if message.of != self.served:
+            return
         self.probing = False
         if message.error is None:
             self.reach = self.reach.answered()
@@ -127,14 +147,14 @@ class Consultant:
             generation=loop.generation,
             since=clock.boottime(),
         )
-        self.run(partial(self._call, name, self.serial, asked))
+        self.run(partial(self._call, self.adviser, name, self.serial, asked))
         return True
 
-    def _call(self, loop: str, serial: int, asked: Question) -> None:
+    def _call(self, adviser: Adviser, loop: str, serial: int, asked: Question) -> None:
         """Ask. Runs in the pool."""
         began, body, error = time.monotonic(), b"", None
         try:
-            body = self.adviser.ask(asked)
+            body = adviser.ask(asked)
         except AdviserError as why:
             error = why
         except Exception as why:  # noqa: BLE001  # the boundary of a worker: whatever broke is an endpoint that is down
@@ -152,18 +172,18 @@ class Consultant:
     def _probe(self, night: Night) -> None:
         if not self.probing and self.reach.due(night.world.clock.boottime()):
             self.probing = True
-            self.run(self._look)
+            self.run(partial(self._look, self.adviser, self.served))
 
-    def _look(self) -> None:
+    def _look(self, adviser: Adviser, of: int) -> None:
         """See whether it answers. Runs in the pool."""
         error = None
         try:
-            self.adviser.reach()
+            adviser.reach()
         except AdviserError as why:
             error = why
         except Exception as why:  # noqa: BLE001  # as above
             error = AdviserError(f"{type(why).__name__}: {why}"[:300])
-        self.inbox.put(Reached(error=error))
+        self.inbox.put(Reached(error=error, of=of))
 
     # ------------------------------------------------------------------ what came
 

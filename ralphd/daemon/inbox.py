@@ -87,9 +87,10 @@ class Advised:
 
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """Whether the model's endpoint answers was looked at."""
+    """Whether the model's endpoint answers was looked at. ``of``: how many advisers there were before that one."""
 
     error: AdviserError | None
+    of: int = 0
 
 
 Message = Stored | Settled | Judged | Asked | Rang | Changed | Leave | Closed | Advised | Reached

@@ -120,7 +120,7 @@ class Daemon:
         now = self.night.world.clock.monotonic()
         if now >= self.strains_at + STRAINS_EVERY_S:
             self.strains_at = now
-            self.night.sight.strains = self.hooks.strains()
+            self.night.sight.strains = (*self.hooks.strains(), *self.night.behind())
 
     def _look_at_troubles(self) -> None:
         journal, short = self.night.world.journal, self.hooks.room()
@@ -258,4 +258,5 @@ class Daemon:
             return
         self.troubles.pop("config", None)
         self.night.world.log.info("ralphd.toml was read again")
+        self.consultant.follow(self.night.world.config.supervisor)
         self.night.doer.reassign(self.night.state)

@@ -10,12 +10,14 @@ from ralphd.core import actions, clocks, events, policy
 from ralphd.core.actions import Decision
 from ralphd.core.clocks import Gap, Reading
 from ralphd.core.events import Entry
+from ralphd.core.exchange import Want
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
-from ralphd.core.policy import Bounds, Present
+from ralphd.core.policy import Bounds, Present, Strain
 from ralphd.core.records import Repaired, RunnerStopped, TrajectoryEnded
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
+from ralphd.daemon.backlog import Backlog
 from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Inbox, Settled, Stored
 from ralphd.daemon.observe import Sight, hear, look
@@ -46,6 +48,7 @@ class Night:
     hears: Callable[[Entry], None] = lambda _entry: None  # everything that is stored
     read: Reading | None = None  # the clocks, when they were looked at last
     gaps: tuple[Gap, ...] = ()  # in which nobody could work, newest last; the state has those that are stored
+    backlog: Backlog = field(default_factory=Backlog)
     failing: dict[str, tuple[float, float]] = field(default_factory=dict)  # not again before (monotonic), and how long
 
     def tick(self) -> None:
@@ -164,6 +167,7 @@ class Night:
     def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
         """Record a verdict, its trouble if any, and the end of its intent, in one commit."""
         self.doer.queue.finished(intent)
+        self.backlog.note(candidate.task, verdict.seconds)
         if self.state.skip_verification and verdict.kind is Kind.VERIFY_FAILED:
             self.settled(Settled(intent=intent, result="superseded", detail="the night ends now"))
             return
@@ -176,6 +180,13 @@ class Night:
         self.settled(Settled(intent=intent, result="done", bodies=tuple((*where, body) for body in bodies)))
         hit("verdict_submitted")
         self.doer.queue.pump(self.state)
+
+    def behind(self) -> tuple[Strain, ...]:
+        """Tell which verifiers are behind."""
+        waiting = {one.candidate.loop for one in self.doer.queue.waiting}
+        loops = [loop for name, loop in self.state.loops.items() if loop.want is Want.RUNNING and name in waiting]
+        slots = {name: task.task.verifier.slots for name, task in self.state.tasks.items()}
+        return self.backlog.look((loop.loop.task for loop in loops), slots, self.world.clock.monotonic())
 
     def _submission(self, candidate: Candidate, verdict: Verdict) -> bool:
         loop, task = self.state.loops.get(candidate.loop), self.state.tasks[candidate.task]

@@ -135,11 +135,17 @@ def ending(intent: int, by: str) -> Settled:
 
 def judge_surely(judge: Judge, task: Task, candidate: Candidate, base: Verdict | None, best: float | None) -> Verdict:
     """Judge once; a verdict that would change what the report claims is tried to falsify by a second run."""
-    first = judge.judge(task, candidate, base)
+    first = _judge(judge, task, candidate, base)
     gain = first.score is not None and task.verifier.better(first.score, best)
     if not candidate.loop or first.kind is not None or not (first.passed or gain):
         return first
-    return combine(task, first, judge.judge(task, candidate, base))
+    return combine(task, first, _judge(judge, task, candidate, base))
+
+
+def _judge(judge: Judge, task: Task, candidate: Candidate, base: Verdict | None) -> Verdict:
+    """Judge; a run that was cut off says nothing of its candidate, and no tree is judged twice: it is run again."""
+    verdict = judge.judge(task, candidate, base)
+    return judge.judge(task, candidate, base) if verdict.cut_off else verdict
 
 
 def combine(task: Task, first: Verdict, second: Verdict) -> Verdict:

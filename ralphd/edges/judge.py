@@ -29,12 +29,16 @@ GUARD_PATIENCE_S = 60.0  # past the limit: then the guard itself was stopped or 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How one command in a bench ended. ``kind``: the trouble, if any. ``code``: its exit status, else None."""
+    """How one command in a bench ended. ``kind``: the trouble, if any. ``code``: its exit status, else None.
+
+    ``cut_off``: nobody knows how it would have ended, for its guard was killed.
+    """
 
     code: int | None
     kind: Kind | None
     why: str
     output: str
+    cut_off: bool = False
 
 
 class Verifiers:
@@ -91,7 +95,8 @@ class Verifiers:
             trouble = self._set_up(task, bench)
             prepared = bench.prepare(candidate.commit, task.verifier.protect, task.base)
         except (GitError, OSError) as error:
-            return replace(verdict, kind=Kind.VERIFY_FAILED, why=f"the bench can't be made ready: {error}")
+            why = f"the bench can't be made ready: {error}"
+            return replace(verdict, kind=Kind.VERIFY_FAILED, why=why, cut_off=True)
         if trouble is not None:
             return replace(verdict, kind=trouble.kind, why=f"setup: {trouble.why}", output=trouble.output)
         return self._run_and_score(task, candidate, base, prepared, verdict)
@@ -103,7 +108,7 @@ class Verifiers:
         run = self._run(verifier.command, prepared.tree, verifier.seconds, verifier.memory_bytes, candidate.commit)
         verdict = replace(verdict, output=run.output, tampered=prepared.tampered)
         if run.code is None or run.kind is not None:
-            return replace(verdict, kind=run.kind or Kind.VERIFY_FAILED, why=run.why)
+            return replace(verdict, kind=run.kind or Kind.VERIFY_FAILED, why=run.why, cut_off=run.cut_off)
         tests = None
         if base is not None and base.counts is not None:
             tests = base.counts["tests"] - base.counts["skipped"]
@@ -195,7 +200,7 @@ def _ending(returncode: int, result: str, output: str, said: bytes) -> Run:
     if returncode < 0 or not isinstance(told, dict):
         ended = signal.Signals(-returncode).name if returncode < 0 else f"exit status {returncode}"
         why = f"the verifier's guard ended with {ended}: {said.decode('utf-8', 'replace').strip()[-200:]}"
-        return Run(code=None, kind=Kind.VERIFY_FAILED, why=why, output=output)
+        return Run(code=None, kind=Kind.VERIFY_FAILED, why=why, output=output, cut_off=True)
     limit = told.get("limit")
     if limit:
         why = f"the verifier passed its limit of {limit}: {told.get('figure'):g} of {told.get('allowed'):g}"

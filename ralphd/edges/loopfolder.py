@@ -71,7 +71,9 @@ class LoopFolders:
 
     def note(self, folder: str, name: str, text: str) -> None:
         notes = Path(folder) / "notes"
-        if not (notes / "used" / name).exists():
+        if not text:
+            (notes / name).unlink(missing_ok=True)
+        elif not (notes / "used" / name).exists():
             _replace(notes / name, text.encode())
             _ring(os.path.join(folder, "calls", "bell"))  # one for the session that runs is taken at once
 

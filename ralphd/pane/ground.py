@@ -117,6 +117,12 @@ class Ground:
                 return
             time.sleep(LOCK_LOOK_S)
 
+    def put_back(self, tell: Tell) -> None:
+        """Mend a branch that the last session took commits from, as before a next one. Raises GitError."""
+        tip = self.head()
+        if self.known_tip and distance(self.place.git_dir, tip, self.known_tip) is None:
+            self._mend(tell)
+
     def _in_order(self, facts: WorktreeFacts) -> bool:
         """Tell from files alone whether nothing has to be mended: the usual case must cost no git."""
         sound = facts.exists and facts.linked and facts.has_index and facts.at_home and bool(facts.tip)

@@ -73,10 +73,15 @@ class Inbox:
         folder = os.path.join(self._folder, "notes")
         try:
             os.makedirs(os.path.join(folder, "used"), mode=0o700, exist_ok=True)
-            for name, _ in notes:
-                os.rename(os.path.join(folder, name), os.path.join(folder, "used", name))
         except OSError as error:
             self.trouble = f"notes: {error.strerror}"
+        for name, _ in notes:
+            try:
+                os.rename(os.path.join(folder, name), os.path.join(folder, "used", name))
+            except FileNotFoundError:
+                continue  # it was taken back a moment too late
+            except OSError as error:
+                self.trouble = f"notes: {error.strerror}"
 
     def take_back(self, notes: tuple[tuple[str, str], ...]) -> None:
         """Leave notes that were used in vain for the next session."""

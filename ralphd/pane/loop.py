@@ -10,6 +10,7 @@ from dataclasses import replace
 from ralphd.agents import Turn, adapter
 from ralphd.core import pacing
 from ralphd.core.classify import classify
+from ralphd.core.errors import GitError
 from ralphd.core.exchange import Want
 from ralphd.core.facts import Facts
 from ralphd.core.outcomes import Kind, Outcome
@@ -83,6 +84,7 @@ class Loop:
         )
         self._not_ready = 0
         self._running: Trajectory | None = None
+        self._worked = False  # a session ended, and nobody had the worktree to himself since
         self._streak = Streak()
         self._pane.ears.hear(pane.watch.fileno(), self._bell)
 
@@ -95,6 +97,8 @@ class Loop:
             except Exception as error:  # noqa: BLE001  # the loop boundary: what broke costs this turn, not the loop
                 self._stumbled(error)
         leftovers = self._end_everything()
+        if self._worked:
+            self._put_back()
         self._record(RunnerStopped(why=self._pane.wishes.why, leftovers=leftovers))
         self._say(f"this loop has stopped: {self._pane.wishes.why or 'as ordered'}")
         self._pane.recorder.close()
@@ -150,6 +154,12 @@ class Loop:
         self._record(body)
         if isinstance(body, Repaired):
             self._say(f"repaired: {body.what}" + (f" (saved in {body.ref})" if body.ref else ""))
+
+    def _put_back(self) -> None:
+        try:
+            self._ground.put_back(self._tell_ground)
+        except (GitError, OSError) as error:
+            self._say(f"the branch is left as it is: {error}")
 
     def _compose(self) -> prompt.Prompt | None:
         """Return the prompt of the next session, or None after a hold, so that everything is looked at anew."""
@@ -397,7 +407,7 @@ class Loop:
             repeated=tally.repetition.told(),
         )
         running.close()
-        self._running = None
+        self._running, self._worked = None, True
         self._record(ended)
         self._say_end(ended)
         if running.log.trouble:
@@ -432,6 +442,7 @@ class Loop:
         wishes = self._pane.wishes
         wishes.cut = wishes.retry = False
         self._pane.gate.leave()
+        self._worked = False
         serial = wishes.serial
         self._record(Held(kind=kind, why=why))
         self._say(f"{'on hold' if kind else 'paused'}: {why or 'as ordered'}")

@@ -10,12 +10,13 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.fates import SESSIONS_DRAWN_PER_S, Draw, Limits, perfect
 from benchmarks.ground import PYTHON, BenchFailed, Ground, ground, run, until, write
-from benchmarks.truth import Truth, nonces, truth
+from benchmarks.truth import Truth, nonces, truth, worth
 
 STUB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stub_agent.py")
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -125,18 +126,32 @@ def ralphd(night: Night) -> Outcome:
         states = {loop["id"]: loop["state"] for loop in json.loads(place.ralphd("status", "--json"))["loops"]}
         place.stop()
         told = json.loads(place.ralphd("report", "--json"))
-        base = int(told["tasks"][0]["base_score"])
-        reported = {loop["id"]: int(loop["best_score"] or base) for loop in told["loops"]}
         repository, id_ = _night_repository(place), told["night"]["id"]
-        truths = {name: truth(repository, (f"ralphd/{id_}/{name}",), place.environ()) for name in night.names()}
+        best = {loop["id"]: loop["best_commit"] or "" for loop in told["loops"]}
+        truths = {
+            name: truth(repository, (f"ralphd/{id_}/{name}",), place.environ(), kept=best[name])
+            for name in night.names()
+        }
         made = _outcome(place, night, truths, deadline)
         hopeless = tuple(name for name in night.names() if states[name] in HOPELESS and name not in made.stuck)
-        wrong = tuple(name for name in night.names() if reported[name] != truths[name].points)
+        wrong = _wrong(place, repository, told, truths)
         _keep_what_is_wrong(place, wrong + made.stuck + hopeless)
         return Outcome(
             points=made.points, of=made.of, stuck=made.stuck + hopeless, wrong=wrong, sessions=made.sessions,
             deadline=deadline,
         )  # fmt: skip
+
+
+def _wrong(place: Ground, repository: str, told: dict[str, Any], truths: Mapping[str, Truth]) -> tuple[str, ...]:
+    """Return the loops of which a score is reported that its commit hasn't, or that isn't the best they made."""
+    base, start = place.git("rev-parse", "main").strip(), int(told["tasks"][0]["base_score"])
+    found = []
+    for loop in told["loops"]:
+        reported = int(loop["best_score"] or start)
+        has = worth(repository, loop["best_commit"] or base, base, place.environ())
+        if not reported == has == truths[loop["id"]].points:
+            found.append(loop["id"])
+    return tuple(found)
 
 
 def bare(night: Night) -> Outcome:

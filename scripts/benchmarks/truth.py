@@ -1,4 +1,4 @@
-"""What a loop's branch really holds: every commit of it scored here, apart from whoever ran the loop."""
+"""What a loop really made: every commit of it scored here, apart from whoever ran the loop."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ class Truth:
     gained_at: float
 
 
-def truth(git_dir: str, branches: Sequence[str], environ: Mapping[str, str]) -> Truth:
-    """Score all commits of some branches; one that changes the verifier is worth nothing."""
+def truth(git_dir: str, branches: Sequence[str], environ: Mapping[str, str], *, kept: str = "") -> Truth:
+    """Score all commits of some branches; one that changes the verifier is worth nothing.
+
+    ``kept``: a commit that somebody can take, though no branch may hold it any more.
+    """
     git = Git(git_dir, environ)
     there = [name for name in branches if git.answer("rev-parse", "--verify", "-q", f"refs/heads/{name}")]
+    there += [kept] if kept else []
     if not there:
         return Truth(points=0, gained_at=0.0)
     lines = git.answer("log", "--format=%H %ct", "--reverse", "--topo-order", *there).split("\n")
@@ -34,6 +38,12 @@ def truth(git_dir: str, branches: Sequence[str], environ: Mapping[str, str]) -> 
         if points > best:
             best, gained_at = points, at
     return Truth(points=best, gained_at=gained_at)
+
+
+def worth(git_dir: str, commit: str, base: str, environ: Mapping[str, str]) -> int:
+    """Score one commit, by the verifier of ``base``."""
+    files = Git(git_dir, environ).files([f"{base}:{VERIFIER}", f"{commit}:{VERIFIER}", f"{commit}:{FOUND}"])
+    return score(files[2]) if files[0] == files[1] else 0
 
 
 def score(found: bytes) -> int:

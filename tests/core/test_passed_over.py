@@ -92,6 +92,25 @@ def test_what_is_older_than_the_last_gain_can_not_be_better_news():
     assert trial.open() == ""
 
 
+def test_a_gain_belongs_to_the_session_that_left_it_though_the_next_one_runs_when_it_is_judged():
+    trial = Trial()
+    first = trial.session()
+    trial.judge(first, 2, 9.0, submission=True)  # as seen on the branch while the second runs
+    second = trial.session()
+    trial.session(0.0)
+    assert trial.state().loops["a"].past.gains[-1].key == (1, 1)
+    assert trial.open() == second
+
+
+def test_what_a_session_left_may_be_better_than_what_it_gained_with_on_the_way():
+    trial = Trial()
+    trial.session(8.0, submission=True)
+    left = trial.session()
+    trial.judge(commit(90), 2, 9.0, submission=True)
+    trial.session(0.0)
+    assert trial.open() == left
+
+
 def test_a_gain_below_a_tampered_commit_is_found():
     trial = Trial()
     gain = trial.session()

@@ -277,6 +277,82 @@ def test_work_without_gain_gets_notes_and_is_never_restarted_or_paused():
     assert stuck(fold(night.entries), night.now) == ()
 
 
+@pytest.mark.parametrize(("score", "cause"), [(7.0, Cause.FRUITLESS), (6.0, Cause.FALLING)])
+def test_nobody_is_told_of_no_gain_while_newer_work_waits_to_be_judged(score, cause):
+    after = TABLE[cause].after
+    for last, told in ((9.0, []), (score, [Tell])):
+        night = Trial()
+        for _ in range(after - 1):
+            night.session(score=score)
+        night.session(score=score, judged=False)
+        late = night.heads["a"]
+        night.session(score=last, judged=False)
+        night.verdict(score, "a", after, of=late)
+        assert [a for a in night.go_on() if not isinstance(a, actions.Verify)] == []
+        night.verdict(last, "a", after + 1, of=night.heads["a"], submission=bool(last > 7.0))
+        assert [type(a) for a in night.go_on()] == told
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_note_that_a_gain_has_outdone_is_taken_back_unless_it_was_read(read):
+    night = Trial()
+    for _ in range(TABLE[Cause.FRUITLESS].after):
+        night.session(score=7.0)
+    assert [type(action) for action in night.go_on()] == [Tell]
+    (name,) = fold(night.entries).loops["a"].unread
+    if read:
+        night.say(records.NotesGiven(names=(name,), how="prompt"), "a", 6)
+    night.began("a", 6, head=night.heads["a"])
+    assert night.go_on() == []
+    night.verdict(9.0, "a", 6, of=commit(90), submission=True)
+    taken_back = [] if read else [actions.Withdraw(loop="a", note=name)]
+    assert night.go_on() == taken_back
+    assert night.go_on() == []
+
+
+def test_behind_a_verifier_that_is_always_late_twice_as_many_sessions_tell_it():
+    night, late, done = Trial(), "", []
+    for number in range(1, 2 * TABLE[Cause.FRUITLESS].after + 2):
+        night.session(score=7.0, judged=False)
+        if late:
+            night.verdict(7.0, "a", number - 1, of=late)
+        late = night.heads["a"]
+        done.append([type(a) for a in night.go_on() if not isinstance(a, actions.Verify)])
+    assert [told for told in done if told] == [done[-1]] == [[Tell]]
+
+
+def test_a_late_verdict_on_what_a_reset_took_away_is_a_result_and_no_measure():
+    """It may be the best that the loop ever had, and whoever takes it gets it; the loop stands on something else."""
+    night = Trial()
+    night.session(score=8.0)
+    kept = night.heads["a"]
+    night.session(score=12.0, judged=False)
+    late = night.heads["a"]
+    night.say(records.TrajectoryStarted(head=late, log="", prompt_sha256="", prompt_bytes=0), "a", 3)
+    night.acted(RestartLoop(loop="a", reset_to=kept), "a", "asked", by="operator")
+    night.generations["a"], night.heads["a"] = 2, kept
+    night.verdict(12.0, "a", 2, of=late, submission=True)
+    night.verdict(99.0, "a", 3, of=commit(98), kind=Kind.TAMPERED)
+    loop = fold(night.entries).loops["a"]
+    assert (loop.best_score, loop.best_commit, loop.submissions) == (12.0, late, 2)
+    assert loop.last_verdict.commit == kept
+    for score in (9.0, 10.0, 11.0, 11.0, 11.0, 11.0):
+        night.session(score=score)
+        assert night.go_on() == []
+    state = fold(night.entries)
+    assert [gain.score for gain in state.loops["a"].past.gains] == [8.0, 9.0, 10.0, 11.0]
+    assert state.tasks["main"].best.commit == late
+    assert offers(state, "a")[1].action.slots["commit"] not in {late[:12], ""}
+
+
+def test_a_late_verdict_counts_where_the_loop_began_anew_without_a_reset():
+    night = Trial()
+    night.session(score=9.0, judged=False)
+    night.acted(RestartLoop(loop="a"), "a", "asked", by="operator")
+    night.verdict(9.0, "a", 1, of=night.heads["a"], submission=True)
+    assert [gain.score for gain in fold(night.entries).loops["a"].past.gains] == [9.0]
+
+
 def test_a_model_is_asked_where_figures_alone_dont_say_what_helps():
     night = Trial(("a", "b"))
     for _ in range(5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.endpoint import message
@@ -16,6 +17,7 @@ from ralphd.core.errors import AdviserError
 from ralphd.core.events import Consulted
 from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Offer, Rung
+from ralphd.daemon.inbox import Reached
 from ralphd.testing import FakeAdviser
 
 TROUBLE = "the last 3 sessions changed nothing at all"
@@ -384,3 +386,45 @@ def test_an_endpoint_that_never_lets_a_call_go_is_down_and_asked_nothing_more():
         assert ward.night.consult(ward.night) == frozenset()
     assert ward.noted(Kind.SUPERVISOR_UNAVAILABLE) == 1
     assert len(pool) == 1  # a look whether it answers again, which it holds too
+
+
+def edit(ward: Ward, **supervisor) -> None:
+    ward.edited = replace(ward.edited, supervisor=replace(ward.edited.supervisor, **supervisor))
+    ward.daemon._changed("/r/ralphd.toml")
+    ward.drain()
+
+
+def test_an_edit_of_the_supervisor_counts_at_once():
+    ward = Ward()
+    other = FakeAdviser(reply=choose("restart_clean"), model="other")
+    ward.advisers["other"] = other
+    edit(ward, model="fake", calls=0, width_max=3)
+    ward.falls_ill("l1")
+    assert ward.adviser.asked == []
+    assert ward.ask("scale", width=4)[0]["code"] == 2
+    edit(ward, model="other", calls=5)
+    ward.step()
+    ward.step()
+    assert ward.adviser.asked == []
+    assert {body.model for body in ward.consulted()} == {"other"}
+    assert {body.type for body in ward.by_supervisor()} == {"RestartLoop"}
+    asked = len(other.asked)
+    edit(ward, model="")
+    ward.falls_ill("l2")
+    assert len(other.asked) == asked
+
+
+def test_what_the_model_before_an_edit_still_says_is_not_heard():
+    ward = Ward()
+    waiting: list = []
+    ward.consultant.run = waiting.append
+    ward.falls_ill("l1")
+    (asked,) = waiting
+    waiting.clear()
+    ward.advisers["other"] = FakeAdviser(reply=choose("carry_on"), model="other")
+    edit(ward, model="other")
+    asked()
+    ward.drain()
+    assert ward.consulted() == []
+    ward.consultant.reached(ward.night, Reached(error=AdviserError("late"), of=0))
+    assert ward.consultant.reach.up is None

@@ -77,6 +77,19 @@ def test_a_gain_is_believed_only_after_a_second_run() -> None:
     assert story.night.state.tasks["main"].best is None or story.night.state.tasks["main"].best.commit == BASE
 
 
+def test_a_verification_that_is_cut_off_is_run_again_and_holds_nothing_against_the_commit() -> None:
+    story = Story(loops=2)
+    story.begin()
+    cut = story.verdict("l1", GOOD, score=None, kind=Kind.VERIFY_FAILED, cut_off=True)
+    good = story.verdict("l1", GOOD, score=1.0, passed=True)
+    story.judge.verdicts[GOOD] = [cut, good, cut, good]
+    story.session_ends("l1", 1, head=GOOD, claims=True)
+    story.step(5)
+    assert (story.loop_state("l1").best_score, story.loop_state("l1").claims_refuted) == (1.0, 0)
+    kinds = [body.outcome.kind for body in story.journal.bodies(events.OutcomeNoted)]
+    assert not {Kind.FLAKY, Kind.VERIFY_FAILED} & set(kinds)
+
+
 def test_a_tree_is_judged_once_whoever_commits_it() -> None:
     story = Story()
     story.begin()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, Future
+
 from support.stories import BASE, Story
 
 from ralphd.core import events, records
@@ -9,6 +11,7 @@ from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Strain
 from ralphd.core.policy.scaling import WIDEN_AFTER_S, to_park
+from ralphd.daemon.backlog import Backlog
 
 GOOD, BETTER = "1" * 40, "2" * 40
 MEMORY = Strain(kind=Kind.MEMORY_PRESSURE, words="everything waits for memory")
@@ -145,6 +148,78 @@ def test_a_low_disk_is_made_room_on_once_in_a_while() -> None:
     assert len(calls) == 1
     settled = [body.detail for body in story.journal.bodies(events.ActionSettled)]
     assert "5 MiB freed" in settled
+
+
+class Bench(Executor):
+    """Takes ``seconds`` over each verdict."""
+
+    def __init__(self, story: Story, seconds: float) -> None:
+        self.story, self.seconds, self.due = story, seconds, []
+
+    def submit(self, call, *args):
+        self.due.append((self.story.clock.monotonic() + self.seconds, call, args))
+        return Future()
+
+    def go_on(self) -> None:
+        now = self.story.clock.monotonic()
+        for done in [one for one in self.due if one[0] <= now]:
+            self.due.remove(done)
+            done[1](*done[2])
+        self.story.drain()
+
+
+def a_night_of_slow_verdicts(loops: int, verdict_s: float, hours: float = 8) -> tuple[Story, list[int]]:
+    """Each loop leaves a commit every quarter of an hour, and each is better than all before."""
+    story = Story(loops=loops)
+    story.begin()
+    bench = story.night.doer.queue.pool = Bench(story, verdict_s)
+    numbers, widths = dict.fromkeys(story.night.state.loops, 1), []
+    for minute in range(int(hours * 60)):
+        for at, name in enumerate(numbers):
+            if minute % 15 == at % 15 and name not in parked(story):
+                head = f"{minute:04x}{at:02x}".rjust(40, "e")
+                story.will_say(head, float(minute + 1), seconds=verdict_s / 2)
+                story.session_ends(name, numbers[name], head=head)
+                numbers[name] += 1
+                story.session_starts(name, numbers[name])
+        story.step(60)
+        bench.go_on()
+        widths.append(story.night.state.width)
+    return story, widths
+
+
+def test_behind_its_verifier_a_night_gets_narrower_and_stays_so() -> None:
+    story, widths = a_night_of_slow_verdicts(loops=16, verdict_s=600.0)
+    assert widths[14] == 16
+    assert set(widths[-420:]) == {8}
+    (scaled,) = bodies_of(story, "Scale")
+    assert "the verifier of main is behind" in scaled.why
+    assert story.daemon.troubles[Kind.HOST_LIMITS].startswith("the verifier of main is behind")
+    assert not [order for name in story.night.state.loops for order in story.folders.orders[f"/f/{name}"] if order.now]
+
+
+def test_a_queue_that_keeps_the_verifier_busy_narrows_nothing() -> None:
+    for loops, verdict_s in ((8, 600.0), (16, 60.0), (2, 3600.0)):
+        story, widths = a_night_of_slow_verdicts(loops, verdict_s, hours=3)
+        assert set(widths) == {loops}
+        assert story.daemon.troubles == {}
+
+
+def test_a_verifier_that_has_caught_up_lets_the_night_get_wider_after_two_hours() -> None:
+    backlog = Backlog()
+    backlog.note("main", 600.0)
+    told = []
+    for minute in range(300):
+        waiting = 12 if minute < 40 else 6 if minute < 80 else 1
+        told.append([strain.narrows for strain in backlog.look(["main"] * waiting, {"main": 2}, minute * 60.0)])
+    assert told[:15] == [[]] * 15
+    assert told[15:40] == [[True]] * 25
+    assert told[40:199] == [[False]] * 159
+    assert told[199:] == [[]] * 101
+
+
+def bodies_of(story: Story, action: str) -> list[events.ActionIntended]:
+    return [body for body in story.journal.bodies(events.ActionIntended) if body.type == action]
 
 
 def crash(story: Story, name: str, number: int) -> None:

@@ -183,6 +183,8 @@ def test_a_guard_that_its_command_stopped_is_ended_and_typed(box: Box, monkeypat
     verdict = box.judge(box.base, command="kill -STOP $PPID; exit 0", seconds=0.5)
     assert verdict.kind is Kind.VERIFY_FAILED
     assert "SIGKILL" in verdict.why
+    assert verdict.cut_off
+    assert not box.judge(box.base, command="kill -KILL $$").cut_off
 
 
 def test_a_commit_that_is_not_there_is_a_verdict_not_a_crash(box: Box) -> None:

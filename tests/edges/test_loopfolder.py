@@ -121,6 +121,16 @@ def test_a_note_that_was_read_does_not_come_back(folders: LoopFolders, folder: P
     assert not (folder / "notes" / "1.md").exists()
 
 
+def test_a_note_is_taken_back_unless_it_was_read(folders: LoopFolders, folder: Path) -> None:
+    folders.assign(assignment(folder), "")
+    for name in ("1.md", "2.md"):
+        folders.note(str(folder), name, "you gained nothing")
+    (folder / "notes" / "1.md").rename(folder / "notes" / "used" / "1.md")
+    for name in ("1.md", "2.md", "3.md"):
+        folders.note(str(folder), name, "")
+    assert [path.name for path in (folder / "notes").rglob("*.md")] == ["1.md"]
+
+
 def test_records_are_told_once_and_in_order(folders: LoopFolders, folder: Path) -> None:
     folders.assign(assignment(folder), "")
     append(folder, line(1) + line(2))

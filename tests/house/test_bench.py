@@ -153,6 +153,14 @@ def test_the_truth_of_a_branch_is_its_best_commit_that_left_the_verifier_alone(t
     found = module.truth(str(tmp_path / ".git"), ("main", "no-such-branch"), os.environ)
     assert found.points == 2
     assert module.truth(str(tmp_path / ".git"), ("no-such-branch",), os.environ).points == 0
+    kept = git(tmp_path, "rev-parse", "main~2")
+    git(tmp_path, "reset", "-q", "--hard", "main~3")
+    of_branch = module.truth(str(tmp_path / ".git"), ("main",), os.environ)
+    assert of_branch.points == 1
+    assert module.truth(str(tmp_path / ".git"), ("main",), os.environ, kept=kept).points == 2
+    assert [module.worth(str(tmp_path / ".git"), name, "main", os.environ) for name in ("main", kept)] == [1, 2]
+    tampered = git(tmp_path, "rev-list", "--all", "--reflog", "--grep=tampered")
+    assert module.worth(str(tmp_path / ".git"), tampered, "main", os.environ) == 0
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 from support.paneloop import PaneLoop, until
 
 from ralphd.core.exchange import note_name
+from ralphd.pane.inbox import Inbox
 
 # It speaks Claude's stream: reads lines, works until $ROOT/finish is there, then gives its result and awaits stdin's end.
 TALKER = r"""#!/usr/bin/env python3
@@ -174,3 +175,16 @@ def test_an_agent_that_never_reads_its_stdin_costs_nothing(make):
     )
     loop.start()
     assert {body["outcome"]["kind"] for body in loop.wait_for("TrajectoryEnded", 3)} == {"done.next"}
+
+
+def test_a_note_that_was_taken_back_while_it_was_read_keeps_none_of_the_others(tmp_path):
+    (tmp_path / "notes").mkdir()
+    for name in ("1-a.md", "2-b.md"):
+        (tmp_path / "notes" / name).write_text("words")
+    inbox = Inbox(str(tmp_path))
+    notes = inbox.notes()
+    (tmp_path / "notes" / "1-a.md").unlink()
+    inbox.use(notes)
+    assert inbox.trouble == ""
+    assert [path.name for path in (tmp_path / "notes").rglob("*.md")] == ["2-b.md"]
+    assert inbox.notes() == ()

@@ -421,6 +421,37 @@ def test_a_branch_that_moved_back_is_put_back(make):
     assert git("rev-parse", "ralphd/n1/one", cwd=loop.bare) == loop.bodies("TrajectoryEnded")[0]["head_after"]
 
 
+BACK_AT_THE_END = """#!/bin/sh
+if [ -e $ROOT/second ]; then git reset -q --hard HEAD~1; touch $ROOT/moved; sleep 600; fi
+touch $ROOT/second
+date +%N >>file.txt
+git commit -qam work
+"""
+
+
+def test_a_branch_that_the_last_session_moved_back_is_put_back_when_the_loop_stops(make):
+    loop = make(BACK_AT_THE_END)
+    loop.start()
+    until((loop.root / "moved").exists)
+    loop.order("stopped", now=True)
+    loop.wait_for("RunnerStopped")
+    assert [body["outcome"]["kind"] for body in loop.bodies("Repaired")] == ["git.branch_moved"]
+    assert git("rev-parse", "ralphd/n1/one", cwd=loop.bare) == loop.bodies("TrajectoryEnded")[0]["head_after"]
+
+
+def test_a_branch_that_was_moved_back_during_a_pause_is_left_as_it_is_when_the_loop_stops(make):
+    loop = make("#!/bin/sh\ndate +%N >>file.txt\ngit commit -qam work\n")
+    loop.start()
+    loop.wait_for("TrajectoryEnded", 2)
+    loop.order("paused")
+    loop.wait_for("Held")
+    git("reset", "-q", "--hard", "HEAD~1", cwd=loop.worktree)
+    tip = git("rev-parse", "HEAD", cwd=loop.worktree)
+    assert loop.stop() == 0
+    assert loop.bodies("Repaired") == []
+    assert git("rev-parse", "ralphd/n1/one", cwd=loop.bare) == tip
+
+
 def test_a_new_generation_begins_at_its_commit_and_what_was_there_is_saved(make):
     loop = make("#!/bin/sh\necho precious >>file.txt\necho new >untracked.txt\necho ready\nsleep 600\n")
     loop.start()

@@ -42,7 +42,7 @@ class Incident:
 
 
 NAMES = {
-    "Tell": "note", "Pause": "pause", "Park": "park", "Unpark": "unpark", "Restore": "restore", "ReturnBranch": "return", "EndNight": "end",
+    "Tell": "note", "Withdraw": "withdraw", "Pause": "pause", "Park": "park", "Unpark": "unpark", "Restore": "restore", "ReturnBranch": "return", "EndNight": "end",
     "StopLoop": "stop", "Resume": "resume", "SpawnRunner": "spawn", "FreeDisk": "free disk", "Scale": "scale",
 }  # fmt: skip
 ROUTINE = {"Verify", "Notify"}

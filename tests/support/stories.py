@@ -69,6 +69,7 @@ class Story:
     ) -> None:
         self.adviser = adviser or FakeAdviser(reply=lambda _: b"", model="")
         self.budget, self.logs = 200, dict[str, str]()
+        self.advisers: dict[str, Adviser] = {"": FakeAdviser(reply=lambda _: b"", model="")}  # after an edit
         self.stuck, self.offers = policy.stuck, policy.offers
         self.clock, self.journal, self.panes = FakeClock(), FakeJournal(), FakePanes(up=False)
         self.repositories, self.folders, self.judge, self.host = (
@@ -83,6 +84,7 @@ class Story:
         self.ready: list[str] = []
         self.reports = 0
         self.config_error: Exception | None = None
+        self.edited = Config()  # what ralphd.toml says when it is read again
         self.judge.verdicts[BASE] = [self.verdict("", BASE, score=0.0)]
         ends_at = None if ends_in_s is None else self.clock.now() + ends_in_s
         started = events.NightStarted(width=loops, ends_at=ends_at, version="0", config={})
@@ -142,6 +144,7 @@ class Story:
     def _consultant(self) -> Consultant:
         return Consultant(
             adviser=self.adviser,
+            adviser_of=lambda model: self.advisers[model],
             run=lambda call: call(),
             inbox=self.inbox,
             room=Room(stuck=self.stuck, offers=self.offers),
@@ -181,7 +184,7 @@ class Story:
     def _reload(self) -> tuple[Config, Assign]:
         if self.config_error is not None:
             raise self.config_error
-        return Config(), assignment
+        return self.edited, assignment
 
     # ------------------------------------------------------------------ the world
 

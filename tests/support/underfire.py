@@ -52,7 +52,10 @@ class KeptFolders(FakeFolders):
         super().order(folder, order)
 
     def note(self, folder: str, name: str, text: str) -> None:
-        self.story.must_be_intended(int(name[:8]))
+        if text:
+            self.story.must_be_intended(int(name[:8]))
+        else:
+            self.story.must_be_withdrawing(name)
         super().note(folder, name, text)
 
 
@@ -262,6 +265,10 @@ class UnderFire(Story):
 
     def must_be_intended(self, intent: int) -> None:
         self.see(intent in self.open_intents(), f"done without an intent in the journal: {intent}")
+
+    def must_be_withdrawing(self, note: str) -> None:
+        notes = {body.args.get("note") for body in self.open_intents().values() if body.type == "Withdraw"}
+        self.see(note in notes, f"{note} was taken back without an intent in the journal")
 
     def must_be_spawning(self, name: str) -> None:
         spawning = [body for body in self.open_intents().values() if body.type == "SpawnRunner"]

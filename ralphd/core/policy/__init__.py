@@ -61,6 +61,7 @@ RULES = (
     judging.verify_heads,  # and what it commits meanwhile
     judging.verify_passed_over,  # and what was good before it became worse
     rungs.restore_protected,  # nothing that is built on a changed judge can count
+    rungs.withdraw,  # a note that a gain has outdone is told to nobody
     rungs.cure,  # the least that may help a loop in trouble, a rung higher the fourth time
     tell,  # what the next session has to know
 )

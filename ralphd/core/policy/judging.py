@@ -90,10 +90,10 @@ def passed_over(state: NightState, loop: LoopState) -> Session | None:
     if sessions[-1].after not in {*task.commits, task.task.base}:
         return None
     for session in reversed(sessions):
-        if gained is not None and session.key == gained.key:
-            return None
         if session.moved and _worth(state, task, session.after):
             return session
+        if gained is not None and session.key == gained.key:
+            return None
     return None
 
 

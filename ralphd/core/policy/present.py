@@ -37,11 +37,17 @@ class LoopNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Strain:
-    """Something that the machine is short of. ``kind`` is the outcome it is told as; ``danger``: of losing work."""
+    """Something that the machine is short of. ``kind`` is the outcome it is told as; ``danger``: of losing work.
+
+    One that no longer ``narrows`` is passing: the night gets no wider before it is over. ``shows_s``: how long it takes
+    until a narrower night can show in it.
+    """
 
     kind: Kind
     words: str
     danger: bool = False
+    narrows: bool = True
+    shows_s: float = 60.0  # a loop that is held back goes on to its session's end
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,6 +103,16 @@ def cure(state: NightState, present: Present) -> Iterator[Decision]:
             yield Decision(action=offer.action, why=offer.why, cause=offer.cause)
 
 
+def withdraw(state: NightState, _present: Present) -> Iterator[Decision]:
+    """Take back what a loop was to be told of a trouble that it has got over before anybody read it."""
+    for loop in wanted(state):
+        gained = loop.past.gains[-1].entry if loop.past.gains else 0
+        for note, intent in loop.unread.items():
+            if intent < gained:
+                action = actions.Withdraw(loop=loop.loop.id, note=note)
+                yield Decision(action=action, why="it has gained since, and no session has read that it didn't")
+
+
 def _may_gain(state: NightState, loop: LoopState, trouble: Trouble) -> bool:
     """Tell whether a verdict is to come on work that a clean restart would take away.
 

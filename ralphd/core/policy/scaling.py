@@ -14,7 +14,6 @@ from ralphd.core.policy.running import wanted
 from ralphd.core.state import LoopState, NightState
 
 WIDTH = "width"  # why a loop is parked
-NARROW_EVERY_S = 60.0  # a loop that is held back goes on to its session's end: what it frees shows late
 WIDEN_AFTER_S = 600.0  # without strain; wider at once would swing
 RECENT_S = 3600.0
 HOLDS = 0.5  # of the verified gains an hour and loop at the former width
@@ -28,12 +27,12 @@ def rescale(state: NightState, present: Present) -> Iterator[Decision]:
     if state.ending or not state.widths:
         return
     for_s = state.second(present.now) - state.widths[-1][0]
-    strained = present.strains
-    if strained and (for_s >= NARROW_EVERY_S or len(state.widths) == 1):
+    strained = [strain for strain in present.strains if strain.narrows]
+    if strained and (len(state.widths) == 1 or for_s >= min(strain.shows_s for strain in strained)):
         width = max(min(present.bounds.least, state.width), min(state.width, _running(state)) // 2)
         if width < state.width:
             yield Decision(action=actions.Scale(width=width), why=strained[0].words)
-    if not strained and state.width < state.wished and for_s >= WIDEN_AFTER_S and holds(state, present.now):
+    if not present.strains and state.width < state.wished and for_s >= WIDEN_AFTER_S and holds(state, present.now):
         width = min(state.wished, state.width + max(1, state.width // 4))
         yield Decision(action=actions.Scale(width=width), why="the machine has room again")
 

@@ -204,7 +204,8 @@ def _misled(view: View) -> Trouble | None:
 
 def _falling(view: View) -> Trouble | None:
     best = to_beat(view.task, view.loop)
-    return _in_a_row(view, Cause.FALLING, lambda _, verdict: worse(view.task, verdict, best), judged=True)
+    found = _in_a_row(view, Cause.FALLING, lambda _, verdict: worse(view.task, verdict, best), judged=True)
+    return None if _too_soon(view, found) else found
 
 
 def _undoing(view: View) -> Trouble | None:
@@ -264,7 +265,19 @@ def _fruitless(view: View) -> Trouble | None:
     """Tell work that was judged and gained nothing. What nobody could judge says nothing."""
     if not view.task.task.verifier.command or view.task.base is None:
         return None
-    return _in_a_row(view, Cause.FRUITLESS, lambda _, verdict: verdict is not None and valid(verdict), judged=True)
+    found = _in_a_row(view, Cause.FRUITLESS, lambda _, verdict: verdict is not None and valid(verdict), judged=True)
+    return None if _too_soon(view, found) else found
+
+
+def _too_soon(view: View, found: Trouble | None) -> bool:
+    """Tell whether the very next verdict may be of a gain: nobody is to hear that he gained nothing, and has.
+
+    Behind a verifier that is always late, twice as many that didn't gain are enough.
+    """
+    if found is None or len(found.rows) >= 2 * TABLE[found.cause].after:
+        return False
+    pairs = zip(view.sessions, view.verdicts, strict=True)
+    return any(session.moved and verdict is None and session.entry > found.rows[0] for session, verdict in pairs)
 
 
 DETECTORS: tuple[Callable[[View], Trouble | None], ...] = (
@@ -314,7 +327,7 @@ def worse(task: TaskState, verdict: Verdict | None, than: float | None) -> bool:
 
 def unscored(task: TaskState, verdict: Verdict | None) -> bool:
     """Tell whether a candidate can't be scored, as the start can; of several loops at once the verifier is at fault."""
-    if verdict is None or _start(task) is None or verdict.score is not None or verdict.unverified:
+    if verdict is None or _start(task) is None or verdict.score is not None or verdict.unverified or verdict.cut_off:
         return False
     ran = verdict.kind is None or (verdict.kind in UNSCORED and bool(verdict.output))
     return ran and len(task.unscored) < UNSCORED_LOOPS

@@ -25,9 +25,14 @@ def vet(state: NightState, action: Action, bounds: Bounds | None = None) -> str:
             known = list(state.loops)
             more = " …" if len(known) > LOOPS_NAMED else ""
             return f"no loop named {action.loop!r}; there are: {', '.join(known[:LOOPS_NAMED])}{more}"
-        case actions.Pause() | actions.Tell() | actions.StopLoop() | actions.Park() | actions.Restore() if (
-            loop.want is Want.STOPPED
-        ):
+        case (
+            actions.Pause()
+            | actions.Tell()
+            | actions.StopLoop()
+            | actions.Park()
+            | actions.Restore()
+            | actions.Withdraw()
+        ) if loop.want is Want.STOPPED:
             return f"{action.loop} has been stopped for this night"
         case actions.Resume() | actions.RestartLoop() | actions.SpawnRunner() | actions.Unpark() if state.ending:
             return "the night is ending"
