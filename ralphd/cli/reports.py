@@ -84,7 +84,7 @@ def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
     patches: dict[str, str] = {}
     subjects: dict[str, str] = {}
     for part in made.tasks:
-        with contextlib.suppress(EdgeError, UsageError, KeyError):
+        with contextlib.suppress(EdgeError, UsageError, KeyError, OSError):
             workshop = Workshop(NightRepository(tasks[part.name].night_repository))
             workshop.require()
             loops = [loop.best_commit for loop in made.loops if loop.task == part.name and loop.best_commit]

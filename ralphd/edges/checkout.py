@@ -30,7 +30,7 @@ _LOOKS = frozenset(
         "extensions.refstorage",
     }
 )
-_LINKED = ("objects", "refs", "packed-refs", "shallow", "reftable")
+LINKED = ("objects", "refs", "packed-refs", "shallow", "reftable")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +162,7 @@ def make_view(at: str, common_dir: str, head: str, *, relative: bool = False) ->
     """Make ``at`` a git folder with the objects and refs of ``common_dir`` and a configuration of our own."""
     os.mkdir(at, 0o700)
     os.mkdir(os.path.join(at, "info"))
-    for name in _LINKED:
+    for name in LINKED:
         target = os.path.join(common_dir, name)
         if name in ("packed-refs", "shallow") or os.path.lexists(target):  # the first two may come later
             os.symlink(os.path.relpath(target, at) if relative else target, os.path.join(at, name))

@@ -50,7 +50,7 @@ def digest(at: str) -> str:
     """Hash the names and contents of what `keep` left in ``at``; whoever changed a copy changes it."""
     hashed = hashlib.sha256()
     for path in sorted(_files(at)):
-        content = _content(path)
+        content = content_of(path)
         hashed.update(os.fsencode(os.path.relpath(path, at)) + b"\0" + (b"?" if content is None else content) + b"\0")
     return hashed.hexdigest()
 
@@ -95,7 +95,7 @@ def put_own_back(git: Git, git_dir: str, name: str, aside: str) -> None:
     checked_out = os.path.join(os.path.dirname(path), "info", "sparse-checkout")
     if os.path.isfile(checked_out) and not any(key in SPARSE for key, _ in settings):
         settings += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", "true")]
-    _move_aside(path, name, aside)
+    move_aside(path, name, aside)
     if settings:
         replace_file(path, os.fsdecode(configuration(settings)))
 
@@ -109,7 +109,7 @@ def _admins(git_dir: str) -> list[str]:
 
 
 def _sound(git: Git, path: str) -> bool:
-    content = _content(path)
+    content = content_of(path)
     if content is not None and _AS_GIT_WRITES_IT.fullmatch(content):
         return True
     settings = _settings(git, path)
@@ -131,11 +131,12 @@ def _unlinked(git_dir: str, name: str, aside: str) -> bool:
     path = os.path.join(git_dir, name)
     if not os.path.lexists(path) or (os.path.isdir(path) and not os.path.islink(path)):
         return False
-    _move_aside(path, name, aside)
+    move_aside(path, name, aside)
     return True
 
 
-def _move_aside(path: str, name: str, aside: str) -> None:
+def move_aside(path: str, name: str, aside: str) -> None:
+    """Keep what lies at ``path`` in the folder ``aside``, if anything does. Raises OSError."""
     if os.path.lexists(path):
         os.makedirs(aside, mode=0o700, exist_ok=True)
         os.rename(path, os.path.join(aside, f"{name.replace('/', '-')}-{time.time_ns()}"))
@@ -144,11 +145,11 @@ def _move_aside(path: str, name: str, aside: str) -> None:
 def _put_back(git: Git, places: tuple[str, str, str], name: str, *, kept: bool) -> bool:
     git_dir, at, aside = places
     now, then = os.path.join(git_dir, name), os.path.join(at, name)
-    if kept and _content(now) == _content(then) is not None:
+    if kept and content_of(now) == content_of(then) is not None:
         return False
     if name.startswith("config") and _harmless(git, then, now):
         return False
-    _move_aside(now, name, aside)
+    move_aside(now, name, aside)
     if kept:
         os.makedirs(os.path.dirname(now), exist_ok=True)
         draft = f"{now}.ralphd-{os.getpid()}"
@@ -171,7 +172,7 @@ def _settings(git: Git, path: str) -> list[str] | None:
     """Return key, newline, value of each setting, none for a file that isn't there; None where git can't read it."""
     if not os.path.lexists(path):
         return []
-    if _content(path) is None:
+    if content_of(path) is None:
         return None
     status, out, _ = git.run("config", "--file", path, "--no-includes", "--list", "--null")
     return None if status else [os.fsdecode(setting) for setting in out.split(b"\0") if setting]
@@ -181,7 +182,7 @@ def _files(root: str) -> list[str]:
     return [file for name in GUARDED for file in files_below(os.path.join(root, name))]
 
 
-def _content(path: str) -> bytes | None:
+def content_of(path: str) -> bytes | None:
     """Read a small plain file that somebody hostile may have replaced: no link is followed, no pipe waited for."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

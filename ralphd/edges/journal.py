@@ -34,6 +34,7 @@ class Journal:
         self._place = place
         self.redactor = redact
         self._identity = journal_db.identity(place)
+        self._beside: tuple[object, ...] = ()  # SQLite's own files, known once it has made them
         self._mark = None if journal_db.is_url(place) else MarkWriter(place)
 
     @classmethod
@@ -65,6 +66,7 @@ class Journal:
         if journal_db.identity(self._place) != self._identity:  # SQLite would go on writing to a file without a name
             raise JournalError(f"the journal {self._place} was moved, deleted or replaced while in use: put it back")
         try:
+            self._take_in_what_lost_its_name()
             with self._engine.begin() as connection:
                 if beyond:
                     _leap(connection, beyond)
@@ -77,9 +79,21 @@ class Journal:
         except SQLAlchemyError as error:
             kind, words = journal_db.trouble(error, self._place)
             raise JournalError(f"can't write the journal {journal_db.shown(self._place)}: {words}", kind=kind) from None
+        self._beside = self._beside or journal_db.beside(self._place)
         if self._mark:
             self._mark.write(ids[-1], fresh[-1].at)
         return [replace(entry, id=id_) for entry, id_ in zip(fresh, ids, strict=True)]
+
+    def _take_in_what_lost_its_name(self) -> None:
+        """Bring into the journal what is in a log that somebody deleted beside it, and begin a new one.
+
+        SQLite goes on writing to the deleted one: no reader would see that, and no crash would leave it.
+        """
+        if self._beside in ((), journal_db.beside(self._place)):
+            return
+        journal_db.checkpoint(self._engine)
+        self._engine.dispose()  # the next connection makes new files
+        self._beside = ()
 
     def refill(self, rows: Sequence[dict[str, Any]], beyond: int, now: float) -> int:
         """Put back what was read out of a damaged journal, under its old ids; returns how much of it was missing.

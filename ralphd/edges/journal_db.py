@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sqlalchemy import Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from ralphd.core.errors import JournalError, NothingRunning
@@ -121,6 +121,26 @@ def identity(place: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if found else None
+
+
+def beside(place: str) -> tuple[object, ...]:
+    """Return which files SQLite's log and its index are, nothing for a server."""
+    return () if is_url(place) else tuple(identity(f"{place}{name}") for name in ("-wal", "-shm"))
+
+
+def checkpoint(engine: Engine) -> None:
+    """Bring everything from SQLite's log into the database. Raises SQLAlchemyError where that can't be done now."""
+    connection = engine.raw_connection()
+    try:
+        (busy, _, _) = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error as error:
+        raise DBAPIError("wal_checkpoint", None, error) from None
+    finally:
+        connection.close()
+    if busy:
+        locked = sqlite3.OperationalError("database is locked")
+        locked.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise DBAPIError("wal_checkpoint", None, locked)
 
 
 def revision(engine: Engine, place: str) -> str | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from ralphd.core.errors import GitError, UsageError
 from ralphd.core.worktrees import RESCUE_ROOT, admin_folder, is_branch, is_object_id, link_files
-from ralphd.edges import guarded_files
+from ralphd.edges import guarded_files, own_view
 from ralphd.edges.checkout import Checkout, copy_excludes, describe_repo, index_copy, make_view
 from ralphd.edges.clone import (
     files_below,
@@ -214,10 +214,15 @@ class NightRepository:
         """
         if digest and guarded_files.digest(self.kept) != digest:
             self._keep_anew(source)
+        ours = self.put_view_back()
         own = tuple(guarded_files.own_spoilt(self._git, self.git_dir, seen))
         for name in own:
             guarded_files.put_own_back(self._git, self.git_dir, name, self.aside)
-        return *guarded_files.put_back(self._git, self.git_dir, self.kept, self.aside), *own
+        return *ours, *guarded_files.put_back(self._git, self.git_dir, self.kept, self.aside), *own
+
+    def put_view_back(self) -> tuple[str, ...]:
+        """See that ``control`` is what it was made as; returns what wasn't. Raises OSError."""
+        return tuple(f"control.git/{name}" for name in own_view.put_back(self.control, self.git_dir, self.aside))
 
     def _keep_anew(self, source: str) -> None:
         if os.path.lexists(self.kept):

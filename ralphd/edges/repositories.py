@@ -36,6 +36,7 @@ class NightRepositories:
 
     def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
         repository = NightRepository(task.night_repository)
+        repository.put_view_back()
         for loop, commit in best.items():
             if not repository.is_ancestor(commit, f"refs/heads/{branch_name(night, loop)}"):
                 repository.keep(night, f"best-{loop}", commit)

@@ -41,10 +41,11 @@ def bring(task: Task, ref: str) -> Checkout:
     Raises UsageError or GitError.
     """
     repo = describe_repo(task.repository)
-    control = NightRepository(task.night_repository).control
-    if not os.path.isdir(control):
+    night = NightRepository(task.night_repository)
+    if not os.path.isdir(night.control):
         raise GitError(f"{task.night_repository} is gone, and {ref} with it")
-    status, _, err = fetch_ref(repo, control, f"+{ref}:{ref}")
+    night.put_view_back()
+    status, _, err = fetch_ref(repo, night.control, f"+{ref}:{ref}")
     if status:
         raise GitError(f"{ref} could not be brought into {repo.toplevel}: {err.strip()[:300]}", stderr=err)
     return repo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 
@@ -19,8 +20,9 @@ TERMINALS = 0.95  # of what the kernel gives; each loop takes one
 
 
 def strains(folder: str, proc: str = "/proc") -> tuple[Strain, ...]:
-    """Look at the machine and at the disk under ``folder``. Cheap: a few small files."""
-    return (*_memory(proc), *_disk(folder), *_terminals(proc))
+    """Look at the machine and at the disks under ``folder``, the state. Cheap: a few small files."""
+    disks = _disks(folder, os.path.join(folder, "worktrees"))
+    return (*_memory(proc), *(strain for disk in disks for strain in _disk(disk)), *_terminals(proc))
 
 
 def _memory(proc: str) -> Iterator[Strain]:
@@ -33,6 +35,15 @@ def _memory(proc: str) -> Iterator[Strain]:
     elif share < AVAILABLE:
         words = f"{memory.available >> 20} MiB of memory are left, {share:.1%}"
         yield Strain(kind=Kind.MEMORY_PRESSURE, words=words, danger=share < AVAILABLE_BADLY)
+
+
+def _disks(*folders: str) -> list[str]:
+    """Return the first folder of each disk: a person may have given the worktrees one of their own."""
+    found: dict[int, str] = {}
+    for folder in folders:
+        with suppress(OSError):
+            found.setdefault(os.stat(folder).st_dev, folder)
+    return list(found.values())
 
 
 def _disk(folder: str) -> Iterator[Strain]:

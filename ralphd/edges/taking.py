@@ -33,12 +33,16 @@ class Workshop:
         return Git(git_dir=self.night.control)
 
     def require(self) -> None:
-        """Refuse to go on without the night's repository. Raises UsageError."""
+        """Refuse to go on without the night's repository. Raises UsageError.
+
+        A merge runs what a configuration names, so ours must be ours.
+        """
         if not os.path.isdir(self.night.control):
             raise UsageError(
                 f"{self.night.at} is gone, so nothing can be verified again; "
                 "what the night brought over is in refs/ralphd/ of your repository"
             )
+        self.night.put_view_back()
 
     def tree_of(self, commit: str) -> str:
         return self.night.tree_of(commit)

@@ -13,6 +13,7 @@ from ralphd.core.records import Prepared, Repaired
 from ralphd.core.worktree_facts import PASSING_LOCK_STALE_AFTER_S
 from ralphd.pane import worktree
 from ralphd.pane.files import read_regular
+from ralphd.pane.procs import at_work_in
 from ralphd.pane.worktree import Place
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ COMMITS_LOOKED_AT = 64  # a session's own commits are loose objects; beyond that
 PATHS_TOLD = 20
 LOCK_LOOK_S = 0.05
 OBJECT_LIMIT_BYTES = 1 << 20
+OTHERS_PATIENCE_S = 900.0  # a commit message or a rebase of a person's is written by then, or was forgotten
 
 
 class NotReady(Exception):
@@ -53,6 +55,7 @@ class Ground:
     prepared: int = 0
     base: str = ""
     restore: tuple[str, ...] = ()  # paths that must be as they are in ``base``
+    others_since: float | None = None  # monotonic: since when somebody else's git keeps it from being mended
 
     def assign(self, assignment: Assignment) -> None:
         self.place = place_of(assignment)
@@ -97,6 +100,7 @@ class Ground:
                 self._prepare(tell)
             facts = worktree.look(self.place, time.time())
             if not self._in_order(facts):
+                self._leave_to_others()
                 self._mend(tell)
                 facts = worktree.look(self.place, time.time())
             if self.restore and self._restored(tell):
@@ -131,6 +135,18 @@ class Ground:
         if facts.tip != self.known_tip and facts.moved_by_others(self.known_tip):
             return False
         return not self.known_tip or distance(self.place.git_dir, facts.tip, self.known_tip) is not None
+
+    def _leave_to_others(self) -> None:
+        """Wait for a git that runs in the worktree between sessions: a person's, whose lock or rebase this is."""
+        gits = at_work_in(self.place.worktree, "git")
+        if not gits:
+            self.others_since = None
+            return
+        now = time.monotonic()
+        self.others_since = now if self.others_since is None else self.others_since
+        if now - self.others_since < OTHERS_PATIENCE_S:
+            why = f"somebody's git is at work in {self.place.worktree} (pid {gits[0]})"
+            raise NotReady(Outcome(kind=Kind.GIT_LOCKED, detail={"git": why}), why)
 
     def _prepare(self, tell: Tell) -> None:
         """Make the worktree of a new generation: check it out, or save what is there and reset it."""

@@ -217,6 +217,19 @@ def newest_pid() -> int:
     return int(last[0]) if last else 0
 
 
+def at_work_in(folder: str, program: str) -> list[int]:
+    """Return the pids of all processes of that name whose own folder is ``folder`` or below it."""
+    inside, found = os.path.realpath(folder), []
+    for pid in all_pids():
+        try:
+            cwd = os.readlink(f"/proc/{pid}/cwd")
+        except OSError:  # somebody else's, or gone
+            continue
+        if f"{cwd}/".startswith(f"{inside}/") and slurp(f"/proc/{pid}/comm").strip() == program.encode():
+            found.append(pid)
+    return found
+
+
 def with_environ(setting: bytes) -> list[Proc]:
     """Return every living process started with ``setting``. Reads the whole of /proc: for the end of a session."""
     found = []

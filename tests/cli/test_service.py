@@ -1,4 +1,7 @@
-"""The units as `ralphd service` writes them, and what it asks of systemctl."""
+"""The units as `ralphd service` writes them, and what it asks of systemctl.
+
+No systemd manages anything here: a script stands in for systemctl, and `systemd-analyze verify` reads the units.
+"""
 
 from __future__ import annotations
 

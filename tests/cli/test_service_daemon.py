@@ -1,4 +1,7 @@
-"""A real daemon under a service manager's protocol."""
+"""A real daemon under a service manager's protocol.
+
+The manager is simulated: a socket that hears what it would hear, and signals that it would send.
+"""
 
 from __future__ import annotations
 

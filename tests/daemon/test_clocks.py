@@ -1,4 +1,7 @@
-"""A night over clocks that jump and a machine that sleeps: nobody is ended for it, and it is told once."""
+"""A night over clocks that jump and a machine that sleeps: nobody is ended for it, and it is told once.
+
+Both are simulated by the daemon's own clocks, of which the one counts a suspend and the other does not; no machine slept.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -107,6 +108,34 @@ def test_a_journal_that_was_moved_away_is_missed_at_once_and_goes_on_when_it_is_
     os.rename(path + ".away", path)
     journal.append([Night().started()])
     assert len(list(reader.entries(NIGHT))) == 1
+
+
+LOOKS = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM entry').fetchone())"
+
+
+@pytest.mark.parametrize("gone", [("-wal",), ("-shm",), ("-wal", "-shm")])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_log_that_is_deleted_beside_it_takes_nothing_along(path, tmp_path, gone, read):
+    """SQLite itself would go on writing to a file without a name."""
+    journal, night = opened(path), Night()
+    journal.append([night.started()])
+    for round_ in range(3):
+        for name in gone:
+            os.unlink(path + name)
+        if read:  # somebody looks before anything more is written
+            command = [sys.executable, "-m", "sqlite3", path, "SELECT count(*) FROM entry"]
+            subprocess.run(command, capture_output=True, check=False)
+        night.began("fix-1", round_ + 1)
+        journal.append(night.entries[-1:])
+    left = tmp_path / "left by a crash"
+    left.mkdir()
+    for name in ("", "-wal", "-shm"):
+        shutil.copy(path + name, left / f"journal.db{name}")
+    with contextlib.closing(JournalReader.open(str(left / "journal.db"))) as reader:
+        assert [entry.body for entry in reader.entries(NIGHT)] == [entry.body for entry in night.entries]
+    with contextlib.closing(sqlite3.connect(left / "journal.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    journal.close()
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])

@@ -102,15 +102,16 @@ def randomise(path: str, seed: int) -> None:
     Path(path).write_bytes(random.Random(seed).randbytes(50_000))
 
 
+MORE = int(os.environ.get("RALPHD_TEST_DAMAGES", "1"))  # 6: more than five hundred of them
 DAMAGES = {
-    **{f"{n} bits of the database, {seed}": (lambda p, n=n, s=seed: flip(p, n, s)) for n in (1, 100, 10_000) for seed in range(12)},
-    **{f"{n} bits of the WAL, {seed}": (lambda p, n=n, s=seed: flip(p + "-wal", n, s)) for n in (1, 100, 10_000) for seed in range(6)},
-    **{f"database cut, {seed}": (lambda p, s=seed: truncate(p, s)) for seed in range(12)},
-    **{f"WAL cut, {seed}": (lambda p, s=seed: truncate(p + "-wal", s)) for seed in range(8)},
-    **{f"database random, {seed}": (lambda p, s=seed: randomise(p, s)) for seed in range(6)},
-    **{f"WAL random, {seed}": (lambda p, s=seed: randomise(p + "-wal", s)) for seed in range(4)},
-    **{f"both random, {seed}": (lambda p, s=seed: (randomise(p, s), randomise(p + "-wal", s))) for seed in range(4)},
-    **{f"shm random, {seed}": (lambda p, s=seed: randomise(p + "-shm", s)) for seed in range(2)},
+    **{f"{n} bits of the database, {seed}": (lambda p, n=n, s=seed: flip(p, n, s)) for n in (1, 100, 10_000) for seed in range(12 * MORE)},
+    **{f"{n} bits of the WAL, {seed}": (lambda p, n=n, s=seed: flip(p + "-wal", n, s)) for n in (1, 100, 10_000) for seed in range(6 * MORE)},
+    **{f"database cut, {seed}": (lambda p, s=seed: truncate(p, s)) for seed in range(12 * MORE)},
+    **{f"WAL cut, {seed}": (lambda p, s=seed: truncate(p + "-wal", s)) for seed in range(8 * MORE)},
+    **{f"database random, {seed}": (lambda p, s=seed: randomise(p, s)) for seed in range(6 * MORE)},
+    **{f"WAL random, {seed}": (lambda p, s=seed: randomise(p + "-wal", s)) for seed in range(4 * MORE)},
+    **{f"both random, {seed}": (lambda p, s=seed: (randomise(p, s), randomise(p + "-wal", s))) for seed in range(4 * MORE)},
+    **{f"shm random, {seed}": (lambda p, s=seed: randomise(p + "-shm", s)) for seed in range(2 * MORE)},
     "database empty": lambda p: os.truncate(p, 0),
     "WAL empty": lambda p: os.truncate(p + "-wal", 0),
     "both empty": lambda p: (os.truncate(p, 0), os.truncate(p + "-wal", 0)),

@@ -139,17 +139,22 @@ def test_a_lock_that_is_not_a_plain_file_is_refused_without_waiting(tmp_path, ki
     assert victim.read_text() == "precious"
 
 
+# Each line it reads is a try; a winner holds the state until the next line.
 OWN = """
 import sys
 from ralphd.core.errors import StateOwned
 from ralphd.edges.ownership import own
-sys.stdin.readline()
-try:
-    owned = own(sys.argv[1], version="1", started_at="now")
-except StateOwned as error:
-    sys.exit(error.exit_code)
-print("won", flush=True)
-sys.stdin.readline()
+for line in sys.stdin:
+    try:
+        owned = own(sys.argv[1], version="1", started_at="now")
+    except StateOwned as error:
+        print(error.exit_code, flush=True)
+        continue
+    print("won", flush=True)
+    if not sys.stdin.readline():
+        break
+    owned.release()
+    print("left", flush=True)
 """
 
 
@@ -159,20 +164,26 @@ def daemons(state, count):
     return [subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) for _ in range(count)]
 
 
-def test_of_twenty_simultaneous_starts_exactly_one_wins(tmp_path):
+def tell(process, text):
+    process.stdin.write(f"{text}\n")
+    process.stdin.flush()
+
+
+def test_of_twenty_simultaneous_starts_exactly_one_wins_each_time(tmp_path):
     started = daemons(tmp_path, 20)
     try:
-        for process in started:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        said = [process.stdout.readline() for process in started]
-        assert sorted(said) == [""] * 19 + ["won\n"]
-        for process, line in zip(started, said, strict=True):
-            if not line:
-                assert process.wait() == 75
+        for _ in range(50):
+            for process in started:
+                tell(process, "go")
+            said = [process.stdout.readline() for process in started]
+            assert sorted(said) == ["75\n"] * 19 + ["won\n"]
+            winner = started[said.index("won\n")]
+            assert json.loads((tmp_path / LOCK_NAME).read_text())["pid"] == winner.pid
+            tell(winner, "leave")
+            assert winner.stdout.readline() == "left\n"
     finally:
         for process in started:
-            process.communicate("bye\n" if process.poll() is None else None)
+            process.communicate()
 
 
 def test_a_killed_owner_leaves_the_state_free(tmp_path):

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.mounts import fill, tmpfs
 
 from ralphd.core.outcomes import Kind
 from ralphd.edges import strain
@@ -60,6 +61,15 @@ def test_a_low_disk_by_its_size(
     monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
     told = strain.strains(str(tmp_path), a_machine(tmp_path / "proc"))
     assert [one.danger for one in told if one.kind is Kind.DISK_LOW] == found
+
+
+def test_worktrees_on_a_disk_of_their_own_are_looked_at_too(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "worktrees") as disk:
+        filler = fill(disk)
+        (found,) = (one for one in strain.strains(str(tmp_path)) if "worktrees" in one.words)
+        assert (found.kind, found.danger) == (Kind.DISK_LOW, True)
+        filler.unlink()
+        assert not [one for one in strain.strains(str(tmp_path)) if "worktrees" in one.words]
 
 
 def test_only_what_earlier_nights_left_and_nobody_needs_is_removed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.cast import cast
 from support.counting import TOML, counting_repository, journaled, told_by_runners, wait_for_all_of
 from support.mounts import fill, take_inodes, tmpfs
 from support.nightbox import NightBox, night_box
@@ -18,6 +19,13 @@ from ralphd.core import events, records
 from ralphd.core.outcomes import Kind
 
 pytestmark = pytest.mark.slow
+WORKTREES = """\
+[night]
+width = 2
+[agent]
+cli = "command"
+program = "PROGRAM"
+"""
 
 
 @pytest.fixture
@@ -88,3 +96,42 @@ def test_a_journal_that_another_process_holds(box: NightBox) -> None:
     thief.close()
     wait_for_all_of(box, night, told)
     box.wait_until(lambda: noted(box, Kind.JOURNAL_ERROR), "it is recorded")
+
+
+FILLS = """
+cat >/dev/null
+if [ ! -e "$HOME/room" ]; then
+    until ! dd if=/dev/zero of="fill-$(date +%s%N)" bs=1M count=8 2>/dev/null; do :; done
+    touch "$HOME/full"
+fi
+echo "$RALPHD_TRAJECTORY" >n && commit "Count to $RALPHD_TRAJECTORY"
+sleep 0.3
+"""
+
+
+def test_a_full_disk_of_the_worktrees_alone(tmp_path: Path) -> None:
+    """It is told, loops stop making it worse, the state folder stays sound, and all goes on once there is room."""
+    with contextlib.ExitStack() as stack:
+        box = stack.enter_context(cast(tmp_path, {"loop-1": FILLS, "loop-2": "cat >/dev/null; alive"}, WORKTREES, {}))
+        box.state.mkdir(mode=0o700)
+        stack.enter_context(tmpfs(box.state / "worktrees", size="50m"))
+        box.start("--for", "1h")
+        daemon = box.daemon_pid()
+        box.wait_until((box.home / "full").exists, "an agent has filled the disk")
+        box.wait_until(lambda: "paused" in {row["state"] for row in box.loops().values()}, "the night is narrower")
+        assert box.daemon_pid() == daemon
+        halves = [path for path in (box.state / "nights").rglob("*") if path.name.endswith((".draft", ".new"))]
+        assert halves == []
+        assert "Traceback" not in box.log()
+        (box.home / "room").touch()
+        for path in box.worktree("loop-1").glob("fill-*"):
+            path.unlink()
+        box.wait_until(lambda: noted(box, Kind.DISK_LOW), "what it was is recorded once it is over")
+        assert f"{box.state}/worktrees has" in noted(box, Kind.DISK_LOW)[0]
+        box.ralphd("scale", "2")  # ralphd itself would wait ten minutes before it trusts the disk again
+        box.wait_until(lambda: {row["state"] for row in box.loops().values()} == {"running"}, "all run again")
+        known = len(box.journal(records.TrajectoryEnded, "loop-1"))
+        box.wait_for(records.TrajectoryEnded, known + 2, "loop-1")
+        assert box.outcomes("loop-1")[-1] == "done.next"
+        box.stop("--now")
+        box.assert_nothing_left()

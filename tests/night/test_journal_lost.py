@@ -7,7 +7,7 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -143,3 +143,54 @@ def test_a_night_goes_on_through_an_upgrade_of_its_journal(box: NightBox) -> Non
     (copy,) = (box.state / "backups").glob("journal-*.db")
     with contextlib.closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+
+
+def garble(box: NightBox) -> None:
+    """In place, so that it stays the file that the daemon has open."""
+    for name in ("journal.db", "journal.db-wal"):
+        with (box.state / name).open("r+b") as file:
+            file.write(os.urandom(os.fstat(file.fileno()).st_size))
+
+
+def replace_by_another(box: NightBox) -> None:
+    with contextlib.closing(sqlite3.connect(box.root / "another.db")) as connection:
+        connection.execute("CREATE TABLE theirs (a)")
+    os.replace(box.root / "another.db", box.state / "journal.db")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spoil", [garble, replace_by_another])
+def test_a_journal_that_is_spoilt_under_its_daemon_costs_no_loop_anything(
+    box: NightBox, spoil: Callable[[NightBox], None]
+) -> None:
+    box.start()
+    box.wait_for(records.TrajectoryEnded, 2)
+    night, runners, daemon = box.nights()[-1], box.runners(), box.daemon_pid()
+    back_up(str(box.state / "journal.db"), time.time())
+    before = {loop: len(lines) for loop, lines in told_by_runners(box, night).items()}
+    with contextlib.closing(sqlite3.connect(box.state / "journal.db", timeout=60)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # or the log alone would hold every page
+    spoil(box)
+    box.wait_until(
+        lambda: all(len(told_by_runners(box, night)[loop]) > count + 6 for loop, count in before.items()),
+        "the loops go on",
+    )
+    told_so = box.wait_until(lambda: box.status()["daemon"]["trouble"], "status answers from memory, and says it")
+    assert any("journal" in line for line in told_so)
+    assert {row["state"] for row in box.status()["loops"]} == {"running"}
+    for verb in ("report", "journal"):
+        said = box.ralphd(verb, code=None)
+        assert "Traceback" not in said.stdout + said.stderr
+    assert box.daemon_pid() == daemon
+    os.kill(daemon, signal.SIGTERM)
+    box.wait_until(lambda: not box.owned(), "the daemon leaves")
+    assert "Traceback" not in (box.state / "daemon.log").read_text()
+    told = told_by_runners(box, night)
+    again = box.start()
+    assert night in again.stdout + again.stderr
+    assert box.runners() == runners
+    wait_for_all_of(box, night, told)
+    box.wait_until(lambda: any(loss_in(e.body.outcome) for e in box.journal(events.OutcomeNoted)), "it is told")
+    assert list(box.state.glob("journal.db.corrupt-*")), "and what was there is kept"
+    box.stop("--now")
+    assert box.report()["outcomes"]["daemon.journal_error"] >= 1

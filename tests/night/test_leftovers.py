@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from support.cast import play, stranger
 from support.loop_of_calls import lives
-from support.nightbox import NightBox, night_box
-from support.repositories import commit, repository
+from support.nightbox import NightBox, night_box, until
+from support.repositories import commit, git, repository
+
+from ralphd.core import records
 
 TOML = """\
 [night]
@@ -146,3 +148,28 @@ def test_a_stop_on_a_full_disk_ends_everything(box: NightBox) -> None:
     finally:
         box.clean_up()
         subprocess.run(["umount", "-l", str(box.state)], check=False)
+
+
+def test_a_person_at_work_in_a_worktree_is_neither_driven_nor_ended(box: NightBox) -> None:
+    """Seen: a hook that was left in the folder drove every session that anybody opened there.
+
+    ralphd lays nothing into a worktree that could, and knows its own processes by what they are, not by where.
+    """
+    box.start("--for", "1h")
+    box.wait_until(lambda: len(hidden(box)) == 8, "the agents are at work")
+    at, names = box.worktree("loop-1"), set(os.listdir(box.repo)) - {"ralphd.toml", ".env"}
+    person = stranger("bash", "-c", 'cd "$AT" && exec -a claude sleep 99999', AT=str(at), RALPHD_LOOP="loop-1")
+    try:
+        until(lambda: os.readlink(f"/proc/{person.pid}/cwd") == str(at), "they are in the worktree")
+        assert set(os.listdir(at)) == names
+        assert git(at, "config", "--get-regexp", "hook|fsmonitor", check=False) == ""
+        (admin,) = (box.state / "nights").glob("*/repositories/*/repo.git/hooks")
+        assert os.listdir(admin) == []
+        box.ralphd("restart", "--clean", "loop-1")
+        box.wait_for(records.Prepared, 2, loop="loop-1")
+        box.stop("--now")
+        box.assert_nothing_left()
+        assert person.poll() is None
+    finally:
+        person.kill()
+        person.wait()

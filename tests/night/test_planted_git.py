@@ -62,6 +62,7 @@ def test_nothing_planted_runs_outside_the_loops(box: NightBox, tmp_path: Path) -
     night = next((box.state / "nights").glob("*/repositories/main/repo.git"))
     runners, daemons = set(box.runners().values()), {box.daemon_pid()}
     ran = plant(night, tmp_path)
+    plant(night.with_name("control.git"), tmp_path)  # where the daemon reads the night repository
     box.wait_until(lambda: "config" in foreign(box) and "hooks/" in foreign(box), "the change is noted")
 
     def live() -> bool:
@@ -85,9 +86,12 @@ def test_nothing_planted_runs_outside_the_loops(box: NightBox, tmp_path: Path) -
     box.wait_until(lambda: judged(box) > known, "a verdict after the new start")
     runners |= set(box.runners().values())
     box.stop()
-    for verb in (("report",), ("journal", "rescue"), ("journal", "rescue", "--bring", "loop-1"), ("doctor",)):
+    plant(night.with_name("control.git"), tmp_path)
+    for verb in (
+        ("report",), ("journal", "rescue"), ("journal", "rescue", "--bring", "loop-1"), ("doctor",), ("take", "loop-1"),
+    ):  # fmt: skip
         box.ralphd(*verb, code=None)
     assert [call for call, above in ancestors(ran) if above & daemons or not above & runners] == []
     named = foreign(box)
-    for file in ("config", "config.worktree", "hooks/post-checkout", "info/attributes"):
+    for file in ("config", "config.worktree", "hooks/post-checkout", "info/attributes", "control.git/config"):
         assert file in named

@@ -1,6 +1,6 @@
 """The machine is started anew in the night: the night goes on or is closed, and no process of anybody else is touched.
 
-A reboot is simulated: all that ran is killed at once, its sockets and locks stay behind, every boot id that was written
+A reboot is simulated, as a power cut that loses no byte: all that ran is killed at once, its sockets and locks stay behind, every boot id that was written
 down is another one, and every pid that was written down belongs to a process that has nothing to do with ralphd.
 """
 

@@ -15,6 +15,7 @@ from support.repositories import commit, git, head, linked, night_of, repository
 from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind
 from ralphd.core.records import Prepared, Repaired
+from ralphd.core.worktree_facts import SHARED_LOCK_STALE_AFTER_S
 from ralphd.edges.night_repository import NightRepository
 from ralphd.pane.ground import Ground
 from ralphd.pane.mend import Mended, mend, reset_clean
@@ -125,6 +126,30 @@ def test_a_young_shared_lock_is_somebody_elses(place: Place, tip: str) -> None:
     os.utime(lock, (time.time() - 3600,) * 2)
     assert kinds(mended(place, tip)) == [Kind.STALE_LOCK]
     assert not lock.exists()
+
+
+LOCK_PLACES = ("{admin}/index.lock", "{admin}/HEAD.lock", "{admin}/config.worktree.lock", "{git_dir}/{ref}.lock",
+               "{git_dir}/config.lock", "{git_dir}/packed-refs.lock")  # fmt: skip
+
+
+def test_of_fifty_locks_that_live_none_is_taken_away(place: Place, tip: str) -> None:
+    """Locks of a loop's own while the loop lives, and shared ones at any age up to the limit; then the same ones dead."""
+    paths = [Path(where.format(admin=place.admin, git_dir=place.git_dir, ref=place.ref)) for where in LOCK_PLACES]
+    ages_s = (0.0, 1.0, 30.0, 120.0, 600.0, SHARED_LOCK_STALE_AFTER_S - 60)
+    live = [(path, age_s, path not in paths[4:]) for age_s in ages_s for path in paths]
+    live += [(path, age_s, True) for path in paths for age_s in (3600.0, 86400.0, 10 * 86400.0)]
+    assert len(live) >= 50
+    for path, age_s, loop_alive in live:
+        with path.open("xb") as held:
+            os.utime(held.fileno(), (time.time() - age_s,) * 2)
+            assert mend(place, known_tip=tip, stamp="s", now_s=time.time(), loop_alive=loop_alive) == ()
+            assert path.stat().st_ino == os.fstat(held.fileno()).st_ino, f"{path} was taken away"
+        path.unlink()
+    for path in paths:
+        path.touch()
+        os.utime(path, (time.time() - SHARED_LOCK_STALE_AFTER_S - 60,) * 2)
+    assert kinds(mended(place, tip)) == [Kind.STALE_LOCK] * len(paths)
+    assert not any(path.exists() for path in paths)
 
 
 def test_a_deleted_worktree_comes_back_from_the_tip(place: Place, tip: str, tree: Path) -> None:
