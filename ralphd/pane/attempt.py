@@ -86,6 +86,7 @@ class Tally:
 
     model: str = ""  # that the CLI was told to use; it may name another
     usage: Usage = field(default_factory=Usage)
+    unpriced: bool = False  # some of that has a cost that was not told
     compactions: int = 0
     calls: int = 0
     leftovers: int = 0
@@ -100,11 +101,16 @@ class Tally:
             tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
             tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
             cache_read=_sum(self.usage.cache_read, reading.cache_read),
-            cost_usd=_sum(self.usage.cost_usd, reading.cost_usd),
+            cost_usd=None if self._unpriced(reading) else _sum(self.usage.cost_usd, reading.cost_usd),
         )
+
+    def _unpriced(self, reading: Reading) -> bool:
+        """Tell whether tokens were used whose cost nobody told, so that what was told is not all of it."""
+        return self.unpriced or (reading.cost_usd is None and bool(reading.tokens_in or reading.tokens_out))
 
     def add(self, attempt: Attempt) -> None:
         self.usage = self.with_usage_of(attempt.reading)
+        self.unpriced = self._unpriced(attempt.reading)
         self.compactions += attempt.reading.compactions
         self.calls += attempt.calls
         self.tool_kills += attempt.tool_kills

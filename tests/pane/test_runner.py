@@ -484,3 +484,21 @@ def test_tokens_are_told_with_the_model_that_used_them(make, says, model):
     loop.start()
     usage = loop.wait_for("TrajectoryEnded")[0]["usage"]
     assert (usage["model"], usage["tokens_in"]) == (model, 7 if model else None)
+
+
+def test_what_an_attempt_cost_is_unknown_as_soon_as_one_of_them_tells_tokens_and_no_cost(make):
+    """What was told would be less than it cost; a price list makes more of all the tokens."""
+    loop = make(
+        """#!/bin/sh
+n=$(cat $ROOT/n 2>/dev/null || echo 0); echo $((n + 1)) >$ROOT/n
+if [ $n = 1 ]; then cost=; else cost=',"cost_usd":0.5'; fi
+echo '{"type":"usage","input":10,"output":1'"$cost"'}'
+if [ $n -lt 2 ]; then echo '{"type":"error","status":529,"error":"overloaded","message":"busy"}'; exit 1; fi
+"""
+    )
+    loop.start()
+    usage = loop.wait_for("TrajectoryEnded", 2)
+    assert [(body["attempts"], body["usage"]["tokens_in"], body["usage"]["cost_usd"]) for body in usage[:2]] == [
+        (3, 30, None),
+        (1, 10, 0.5),
+    ]
