@@ -34,6 +34,10 @@ def noted(*steps):
         (Retrying(error="unknown"), Kind.CONNECTION),
         (Retrying(error="overloaded"), Kind.OVERLOADED),
         (Retrying(status=401), Kind.AUTH),
+        (Retrying(error="overloaded_error"), Kind.OVERLOADED),
+        (Retrying(error="Rate limit reached"), Kind.RATE_LIMITED),
+        (Retrying(error="Cannot connect to API: The socket connection was closed unexpectedly."), Kind.CONNECTION),
+        (Retrying(error="You exceeded your current quota, please check your plan and billing details."), Kind.QUOTA),
     ],
 )
 def test_a_client_waits_for_what_it_was_answered_with(signal, kind):

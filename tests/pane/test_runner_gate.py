@@ -150,7 +150,7 @@ def test_a_client_that_would_wait_by_itself_leaves_that_to_the_gate_and_its_sess
     ended = loop.wait_for("TrajectoryEnded")[0]
     assert (ended["attempts"], ended["outcome"]["detail"]["own_retries"]["overloaded"]) == (2, 2)
     (attempt,) = loop.bodies("AttemptEnded")
-    detail = {"status": 529, "error": "overloaded", "client_wait_s": 0.1}
+    detail = {"status": 529, "message": "overloaded", "client_wait_s": 0.1}
     assert (attempt["outcome"]["kind"], attempt["outcome"]["detail"]) == ("inference.overloaded", detail)
     assert attempt["wait_s"] >= 0.1
     first, second = [json.loads(line) for line in (shared / "argv").read_text().splitlines()][:2]
