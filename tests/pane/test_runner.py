@@ -267,6 +267,19 @@ def test_stop_during_a_wait_ends_the_trajectory_as_stopped(make):
     assert loop.outcomes() == ["done.stopped"]
 
 
+def test_a_limit_told_in_plain_words_with_exit_status_0_is_waited_out_once(make):
+    """Seen: it counted as a round that went well, and the next came six seconds later, again and again."""
+    loop = make('#!/bin/sh\necho x >>$ROOT/asked\necho "You\'ve hit your session limit, resets in 3h"\n')
+    loop.start()
+    (attempt,) = loop.wait_for("AttemptEnded")
+    assert attempt["outcome"]["kind"] == "inference.quota"
+    assert 2.9 * 3600 < attempt["wait_s"] < 3.2 * 3600
+    loop.wait_for("Waiting")
+    loop.stop()
+    assert (loop.root / "asked").read_text() == "x\n"
+    assert loop.outcomes() == ["done.stopped"]
+
+
 def test_a_refused_key_holds_the_loop_until_it_is_told_to_try_again(make):
     loop = make('#!/bin/sh\necho \'{"type":"error","status":401,"error":"authentication_error"}\'\nexit 1\n')
     loop.start()
