@@ -139,6 +139,7 @@ class Gatekeeper:
         """Let another one try."""
         self._listens = False
         if self._lock is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # a child between fork and exec has a copy, which would keep it
             os.close(self._lock)
             self._lock = None
 

@@ -224,6 +224,18 @@ def test_the_first_whose_turn_has_come_tries_and_an_answer_opens_the_gate_for_al
     assert [one.trying, third.trying] == [False, False]
 
 
+def test_a_turn_is_handed_on_although_a_child_that_is_just_starting_has_a_copy_of_the_lock(keeper, clock):
+    one, other = keeper("one"), keeper("other")
+    one.judge(Outcome(kind=Kind.OVERLOADED))
+    clock.now += one.wait_s()
+    assert one.may_go(asked=False)
+    copy = os.dup(one._lock)
+    one.leave()
+    assert other.may_go(asked=False)
+    other.leave()
+    os.close(copy)
+
+
 @pytest.mark.parametrize("signal", [Said(text="x"), Streamed(), Called(id="1", tool="t"), Resulted(ok=True)])
 def test_each_sign_of_an_answer_opens_it(keeper, clock, signal):
     one = keeper("one")
