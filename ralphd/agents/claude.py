@@ -2,9 +2,10 @@
 
 Recorded with 2.1.332 and 2.1.197. The choices that are not obvious:
 
-* 429 and 529 are retried by the CLI itself without end (RETRY_WATCHDOG), since it keeps the context while it waits
-  and announces each wait; everything else is tried again only a few times, because the runner waits
-  better: it tells the journal, and a 401 shows after four seconds instead of three minutes.
+* 429 and 529 are retried by the CLI itself without end (RETRY_WATCHDOG): without that it gives up on a long
+  retry-after and doesn't tell it, with it it announces each wait. Where loops share an account, the runner ends it at
+  such a wait, and takes the session up again when inference answers. Everything else is tried again only a few times,
+  because the runner waits better: it tells the journal, and a 401 shows after four seconds instead of three minutes.
 * It is told everything as JSON lines on stdin, which stays open until its final result: what comes while a tool call
   runs is read beside that call's result, what comes with the last answer begins another turn. It ends at the end of
   stdin, as it does with a prompt in plain text (recorded with 2.1.332).

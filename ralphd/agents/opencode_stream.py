@@ -223,11 +223,13 @@ class Stream:
             return (self._final,) if late and self._final else ()
         self._asking = True
         wait_s = (real(event.get("wait_ms")) or 0.0) / 1000
+        message = text(event.get("message"))
+        body = _body(message)  # the error object of an answer, where its message is not all that opencode tells
         return (
             Retrying(
                 start=start,
                 end=end,
-                error=text(event.get("message"))[:200],
+                error=(text(body.get("type")) or text(body.get("message")) or message)[:200],
                 attempt=whole(event.get("attempt")),
                 delay_s=min(wait_s, LONGEST_WAIT_S),
             ),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
+from collections.abc import Iterator
+from itertools import chain
 from typing import BinaryIO
 
 import click
@@ -18,10 +21,13 @@ from ralphd.core.errors import UsageError
 from ralphd.core.facts import EndedBy, Facts
 from ralphd.core.outcomes import Evidence, Outcome
 from ralphd.core.reading import Reading
+from ralphd.core.signals import Unread
 from ralphd.pane.zones import dated
 
 CHUNK_BYTES = 1 << 16
 STDERR_TAIL_BYTES = 8 << 10  # what the runner keeps of it
+OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # a shell's <(COMMAND) is one of these
+PLAIN = ("command", "demo")  # whose output need not hold an event
 
 
 @click.command()
@@ -65,33 +71,43 @@ def classify(
 
 def _read(log: str, cli: str) -> Reading:
     """Fold a log of any size and content in bounded memory."""
-    reading, reader, lines = Reading(), adapter(cli).reader(), Lines()
-    with _opened(log) as file:
-        while chunk := file.read(CHUNK_BYTES):
-            for start, end, line in lines.feed(chunk):
-                for told in reader.read(line, start, end):
-                    reading.add(told)
-    for start, end, line in lines.close():
+    reading, reader, lines, events = Reading(), adapter(cli).reader(), Lines(), 0
+    for start, end, line in chain(chain.from_iterable(map(lines.feed, _chunks(log))), _last(lines)):
         for told in reader.read(line, start, end):
+            events += not isinstance(told, Unread)
             reading.add(told)
+    if not events and cli not in PLAIN:
+        out.hint(f"no line of {log} is an event of {cli}, as where it fails at its start: or is it another CLI's log?")
     return reading
+
+
+def _last(lines: Lines) -> Iterator[tuple[int, int, bytes]]:
+    yield from lines.close()  # asked for when all the others are through
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    """Read a file, or a pipe that is open already. A named pipe may have no other end, and a device no end at all."""
+    try:
+        with _opened(path) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise UsageError(f"{path or 'a file without a name'} can't be read: {error.strerror}") from None
 
 
 def _opened(path: str) -> BinaryIO:
     if path == "-":
         return sys.stdin.buffer
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}") from None
+    if not (path.startswith(OPEN_ALREADY) or stat.S_ISREG(mode := os.stat(path).st_mode) or stat.S_ISDIR(mode)):
+        raise UsageError(f"{path} is no file: to read from a pipe or a device, lead it to stdin and name -")
+    return open(path, "rb")
 
 
 def _tail(path: str) -> str:
-    if not path:
-        return ""
-    with _opened(path) as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - STDERR_TAIL_BYTES))
-        return file.read(STDERR_TAIL_BYTES).decode("utf-8", "replace")
+    tail = b""
+    for chunk in _chunks(path) if path else ():
+        tail = (tail + chunk)[-STDERR_TAIL_BYTES:]
+    return tail.decode("utf-8", "replace")
 
 
 def _data(outcome: Outcome, reading: Reading) -> dict[str, object]:

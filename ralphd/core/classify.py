@@ -156,6 +156,20 @@ def asked_anew(facts: Facts) -> Outcome | None:
     return _ended(facts, kind, "the CLI waited by itself, and a person wants inference asked now", asked_anew=True)
 
 
+def left_to_the_gate(facts: Facts) -> Outcome | None:
+    """Blame what the CLI would have waited for; how long it would have may be what the server named."""
+    retrying, result = facts.reading.retrying, facts.reading.result
+    if facts.ended_by is not EndedBy.GATE or retrying is None or (result is not None and result.ok):
+        return None
+    from ralphd.core.ownretries import retry_kind  # noqa: PLC0415  # as above
+
+    told = {"status": retrying.status, "message": retrying.error or None, "client_wait_s": retrying.delay_s}
+    known = {name: value for name, value in told.items() if value is not None}
+    what = "the CLI was about to ask again by itself, and one asks for all loops of the account"
+    outcome = _ended(facts, retry_kind(retrying), what, **known)
+    return replace(outcome, evidence=(*outcome.evidence, _seen(facts, retrying, "its own wait")))
+
+
 def interrupted(facts: Facts) -> Outcome | None:
     """Recognize Ctrl-C from elsewhere: Claude Code exits 0 after it and calls its own last result aborted."""
     result = facts.reading.result
@@ -276,6 +290,7 @@ RULES: tuple[Rule, ...] = (
     repeating,
     stalled,
     asked_anew,
+    left_to_the_gate,
     interrupted,
     signalled,
     config_error,

@@ -18,6 +18,7 @@ class EndedBy(StrEnum):
     ENDLESS = "endless"  # it asked in vain again and again, without a pause
     COMPACTIONS = "compactions"  # the one hard stop
     ASKED_ANEW = "asked_anew"  # a person wants inference asked now, and the CLI waited by itself
+    GATE = "gate"  # the CLI asked again by itself, where one loop of its account asks for all
     REPEATING = "repeating"  # the same calls with the same results, over and over
     OPERATOR = "operator"  # pause, stop or restart ``now``
     NOTE = "note"  # so that it can be taken up again with a note that must not wait

@@ -25,6 +25,8 @@ TRY_EVERY_MAX_S = 80.0
 LEAST_SHARE = 0.75  # of a wait, by chance: one asker has nobody to keep clear of, but other machines
 SPREAD_S = 15.0  # what all loops of a credential need to start one after the other on a small machine
 AFTER_FLOOR_S = 5.0  # by chance, behind a time that the server named: other machines heard the same
+DOUBT_S = 10.0  # two that are refused within that: no hiccup
+UNSTEADY_S = 600.0  # nor is what comes so soon after an outage
 FLAPPING_S = 60.0  # an open gate that closes within that had not recovered: half of the count goes on
 OVERDUE_S = 900.0  # a try that shows no life for so long: each loop asks for itself
 
@@ -39,6 +41,7 @@ class Gate:
     next_at: float = 0.0  # of the next try
     opened_at: float = 0.0
     before: int = 0
+    doubted_at: float = 0.0  # when a client was last about to ask again by itself, for the first time
 
     @property
     def closed(self) -> bool:
@@ -82,6 +85,12 @@ def open_(gate: Gate, now: float) -> Gate:
     return Gate(since=gate.since, opened_at=now, before=gate.refusals)
 
 
+def doubtful(gate: Gate, now: float, *, but_for: float) -> bool:
+    """Tell whether one more refusal is an outage and no hiccup; ``but_for`` is when the asker itself raised doubts."""
+    another = gate.doubted_at != but_for and now - gate.doubted_at < DOUBT_S
+    return gate.closed or another or (gate.before > 0 and now - gate.opened_at < UNSTEADY_S)
+
+
 def wait_s(refusals: int, floor_s: float, chance: float, limits: Limits) -> float:
     """Return the wait before the next try: doubling up to a cap, some of it by chance, never below a server's floor."""
     cap_s = min(limits.backoff_max_s, TRY_EVERY_MAX_S, limits.backoff_min_s * 2.0 ** min(refusals, 40))
@@ -96,4 +105,8 @@ def spread_s(gate: Gate, chance: float, limits: Limits) -> float:
 
 def believable(gate: Gate, now: float) -> bool:
     """Tell whether a gate that was read from a file can be meant: agents could write there."""
-    return gate.refusals >= 0 and max(gate.since, gate.opened_at) <= now + 1 and gate.next_at <= now + MOST_AHEAD_S
+    return (
+        gate.refusals >= 0
+        and max(gate.since, gate.opened_at, gate.doubted_at) <= now + 1
+        and gate.next_at <= now + MOST_AHEAD_S
+    )

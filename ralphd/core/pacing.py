@@ -18,6 +18,7 @@ NOOP_WAIT_MAX_S = 60.0
 MOST_AHEAD_S = 40 * 86_400.0  # a monthly limit is the longest there is; what is said to end later is an error
 JITTER_AFTER_RESET_S = 30.0  # all loops of a credential hear the same reset time: spread them
 
+_WAITS = ("retry_after_s", "client_wait_s")
 HELD_RESPONSES = frozenset({Response.HOLD, Response.ASK})
 
 
@@ -87,9 +88,12 @@ def inference_wait_s(attempts: int, outcome: Outcome, seen: Circumstances, limit
 
 
 def server_floor_s(outcome: Outcome, now: float) -> float:
-    """Return how long the server wants not to be asked; 0 when it named no time, or none that can be meant."""
-    retry_after_s, resets_at = outcome.detail.get("retry_after_s"), outcome.detail.get("resets_at")
-    told = [float(retry_after_s)] if isinstance(retry_after_s, (int, float)) else []
+    """Return how long the server wants not to be asked; 0 when it named no time, or none that can be meant.
+
+    What a client itself would have waited is a floor too: it may be what the server named to it.
+    """
+    waits, resets_at = (outcome.detail.get(name) for name in _WAITS), outcome.detail.get("resets_at")
+    told = [float(wait_s) for wait_s in waits if isinstance(wait_s, (int, float))]
     if isinstance(resets_at, (int, float)):
         told.append(float(resets_at) - now)
     return max((seconds for seconds in told if 0.0 < seconds <= MOST_AHEAD_S), default=0.0)

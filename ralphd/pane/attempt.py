@@ -14,7 +14,7 @@ from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
 from ralphd.core.records import NotesGiven, Progressed, Repaired, Repeating, ToolEnded, Usage
 from ralphd.core.repetition import Repetition
-from ralphd.core.signals import Resulted
+from ralphd.core.signals import Resulted, Retrying
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
 from ralphd.pane.session import Exit, read_some, waiting_bytes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ralphd.agents.base import Reader, Tells
     from ralphd.core.exchange import Limits
-    from ralphd.core.signals import Retrying, Signal
+    from ralphd.core.signals import Signal
     from ralphd.pane.calls import CallEvent, CallWatch
     from ralphd.pane.digest import Digest
     from ralphd.pane.ears import Ears
@@ -86,6 +86,7 @@ class Tally:
 
     model: str = ""  # that the CLI was told to use; it may name another
     usage: Usage = field(default_factory=Usage)
+    unpriced: bool = False  # some of that has a cost that was not told
     compactions: int = 0
     calls: int = 0
     leftovers: int = 0
@@ -100,11 +101,16 @@ class Tally:
             tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
             tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
             cache_read=_sum(self.usage.cache_read, reading.cache_read),
-            cost_usd=_sum(self.usage.cost_usd, reading.cost_usd),
+            cost_usd=None if self._unpriced(reading) else _sum(self.usage.cost_usd, reading.cost_usd),
         )
+
+    def _unpriced(self, reading: Reading) -> bool:
+        """Tell whether tokens were used whose cost nobody told, so that what was told is not all of it."""
+        return self.unpriced or (reading.cost_usd is None and bool(reading.tokens_in or reading.tokens_out))
 
     def add(self, attempt: Attempt) -> None:
         self.usage = self.with_usage_of(attempt.reading)
+        self.unpriced = self._unpriced(attempt.reading)
         self.compactions += attempt.reading.compactions
         self.calls += attempt.calls
         self.tool_kills += attempt.tool_kills
@@ -157,6 +163,7 @@ class Attempt:
         self._progress_at = now + PROGRESS_S
         self._sync_at = now + SYNC_S
         self._end_again_at = 0.0
+        self._left_to_gate = False
         self._told: Progressed | None = None
         self._asked = (-1.0, "")  # when it fell silent, and the dialog it shows since then
         self._repetition, self._still, self._circling = tally.repetition, still, 0
@@ -222,13 +229,21 @@ class Attempt:
             self._pane.watch.calling = self.reading.open_calls > 0
             self._patience.note(told, now)
             self._tally.own_retries.note(told, now)
-            self._pane.gate.heard(told)
+            self._ask_gate(told)
             self._notes.heard(told)
             if isinstance(told, Resulted):
                 self._session.input.close()  # with its stdin open it would wait for more
             self._pane.digest.show(told)
             if self._repetition.note(told, now):
                 self._watch_circles(now)
+
+    def _ask_gate(self, told: Signal) -> None:
+        """Let the gate hear, or leave it to the gate to ask again: the session is taken up when that opens."""
+        gate = self._pane.gate
+        if isinstance(told, Retrying) and self._tells.resume and self._between_calls() and gate.leaves_it(told):
+            self._left_to_gate = True
+        else:
+            gate.heard(told)
 
     def _watch_circles(self, now: float) -> None:
         """Tell of a session that goes round in circles; when it goes on so, let it be ended."""
@@ -329,6 +344,8 @@ class Attempt:
         wishes.ask = wishes.ask and waits  # there is nothing to cut otherwise
         if wishes.ask and over is EndedBy.ITSELF:
             over = EndedBy.ASKED_ANEW
+        if self._left_to_gate and over is EndedBy.ITSELF:
+            over = EndedBy.GATE
         if self._circling >= CIRCLES_END and over is EndedBy.ITSELF:
             over = EndedBy.REPEATING
         if over is EndedBy.ITSELF and self._may_be_taken_up():
@@ -347,8 +364,11 @@ class Attempt:
 
     def _may_be_taken_up(self) -> bool:
         """Tell whether a note waits for this session's end, and the session can be ended softly: between two calls."""
+        return self._notes.waiting and self._between_calls()
+
+    def _between_calls(self) -> bool:
         working = self.reading.begun and not self.reading.settled
-        return bool(self._notes.waiting and working and not self._open and not self.reading.open_calls)
+        return bool(working and not self._open and not self.reading.open_calls)
 
     def _files_change(self, now: float) -> bool:
         """Tell whether files of the worktree show life after all: who changes them may run outside of our tree."""
@@ -436,6 +456,7 @@ _ENDING = {
     EndedBy.COMPACTIONS: "the context was compacted too often: a fresh session is next",
     EndedBy.REPEATING: "the same calls with the same results, over and over: a fresh session is next",
     EndedBy.ASKED_ANEW: "asking inference anew as ordered: ending this attempt",
+    EndedBy.GATE: "inference refuses, and one loop asks for all: ending this attempt",
     EndedBy.OPERATOR: "ending this session as ordered",
     EndedBy.NOTE: "ending this attempt: the session is taken up again with a note",
 }

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ralphd.core import gate as gates
 from ralphd.core.codec import dump, load
@@ -33,11 +33,15 @@ LIMIT_BYTES = 4096
 # break it.
 LOOK_S = 2.0
 OWN_RETRIES_FROM = 2  # of a client: the first is a hiccup of half a second
+HICCUP_S = 10.0  # no client begins with a longer wait: the server named it
 ALIVE_EVERY_S = 60.0  # a long try (a client that waits by itself) shows that it lives
 # What has not failed by then was answered: a program that tells nothing of inference, and a CLI that tells of answers
 # but late. If that was wrong, the gate closes again.
 ASSUMED_AFTER_S = 60.0
 ASSUMED_AT_LAST_S = 600.0
+# A server that takes a request and stays silent may be well again long before that request is given up: another tries
+# beside it. With the wait before that, it stays below two minutes until all loops work.
+SILENT_TRY_S = 60.0
 
 
 def chance() -> float:
@@ -58,7 +62,10 @@ class Kept:
 
 
 class Gatekeeper:
-    """``trying``: this loop holds the lock, and none of the others asks meanwhile."""
+    """``trying``: this loop holds the lock, and none of the others asks meanwhile.
+
+    A try that hears nothing for long gives the lock away and goes on; its answer opens the gate all the same.
+    """
 
     def __init__(self, boot: str, moment: Callable[[], Moment] = moment) -> None:
         self._boot, self._moment = boot, moment
@@ -67,6 +74,8 @@ class Gatekeeper:
         self._seen = b""
         self._gate = Gate()
         self._lock: int | None = None
+        self._listens = False  # beside another's try
+        self._doubted_at = 0.0
         self._began = self._alive_at = 0.0
 
     @property
@@ -128,7 +137,9 @@ class Gatekeeper:
 
     def leave(self) -> None:
         """Let another one try."""
+        self._listens = False
         if self._lock is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # a child between fork and exec has a copy, which would keep it
             os.close(self._lock)
             self._lock = None
 
@@ -137,23 +148,40 @@ class Gatekeeper:
 
         A client that asks again by itself is the one that tries, if nobody else is.
         """
-        if self._lock is not None and _answers(signal):
+        if _answers(signal):
             self.answered()
-        elif self._lock is None and isinstance(signal, Retrying) and signal.attempt >= OWN_RETRIES_FROM:
-            self._try_as_client(Outcome(kind=retry_kind(signal)))
+        elif self._lock is None and isinstance(signal, Retrying) and retry_kind(signal) in gates.CLOSING:
+            if signal.attempt >= OWN_RETRIES_FROM:
+                self._try_as_client(Outcome(kind=retry_kind(signal)))
+            elif signal.attempt and not self.look().closed:
+                self._doubt()
+
+    def leaves_it(self, retrying: Retrying) -> bool:
+        """Tell whether a client that is about to ask again by itself should leave that to the gate.
+
+        One that may wait for longer than it tells was told so by the server: it knows best when to ask.
+        """
+        if not self._path or retrying.silent_s or retry_kind(retrying) not in gates.CLOSING:
+            return False
+        doubtful = gates.doubtful(self.look(), self._moment().now, but_for=self._doubted_at)
+        return retrying.attempt >= (1 if doubtful or retrying.delay_s > HICCUP_S else OWN_RETRIES_FROM)
 
     def answered(self) -> None:
-        if self._lock is not None:
+        if (self._lock is not None or self._listens) and self.look().closed:
             self._write(gates.open_(self.look(), self._moment().now))
-            self.leave()
+        self.leave()
 
     def still_tries(self, *, tells: bool, waits: bool = False) -> None:
         """Show that a long try lives. ``tells``: its CLI would say that it was answered; ``waits``: it says not."""
-        if self._lock is None:
+        if self._lock is None and not self._listens:
             return
         now = self._moment().now
         if not waits and now - self._began >= (ASSUMED_AT_LAST_S if tells else ASSUMED_AFTER_S):
             self.answered()
+        elif self._lock is None:
+            return
+        elif not waits and now - self._began >= SILENT_TRY_S:
+            self._let_another_try()
         elif now - self._alive_at >= ALIVE_EVERY_S:
             self._alive_at = now
             self._write(gates.alive(self.look(), now))
@@ -162,17 +190,30 @@ class Gatekeeper:
         """Take in how a process of the agent ended."""
         if outcome.kind in gates.CLOSING:
             self._close_for(outcome)
-        elif self._lock is not None and outcome.kind in HEALTHY | {Kind.NOOP}:
+        elif outcome.kind in HEALTHY | {Kind.NOOP}:
             self.answered()
         elif self._lock is not None and self._limits is not None:
             self._write(gates.put_off(self.look(), self._moment(), self._limits))
         self.leave()
 
+    def _let_another_try(self) -> None:
+        if self._limits is not None:
+            self._write(gates.put_off(self.look(), replace(self._moment(), now=self._began), self._limits))
+        self.leave()
+        self._listens = True
+
     def _try_as_client(self, outcome: Outcome) -> None:
-        if outcome.kind in gates.CLOSING:
-            self._take()
-            if not self.look().closed:
-                self._refuse(outcome)
+        self._take()
+        if not self.look().closed:
+            self._refuse(outcome)
+
+    def _doubt(self) -> None:
+        """Let the others know of a hiccup: what a second one meets at the same time is none."""
+        self._take()
+        if self._lock is not None and not self.look().closed:
+            self._doubted_at = self._moment().now
+            self._write(replace(self.look(), doubted_at=self._doubted_at))
+        self.leave()
 
     def _close_for(self, outcome: Outcome) -> None:
         if self._lock is None:

@@ -222,6 +222,48 @@ def test_classify_tells_kind_and_evidence(bare):
     assert "\x1b" not in text
 
 
+@pytest.mark.parametrize("option", [(), ("--exit", "1", "--stderr")], ids=["log", "stderr"])
+def test_classify_says_of_what_is_no_file_what_to_do(bare, option):
+    folder = bare.root / "odd"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "log").write_text("")
+    log = () if not option else (str(folder / "log"), "--cli", "claude", *option)
+    rest = ("--cli", "claude") if not option else ()
+    for name, why in {
+        str(folder / "pipe"): "pipe is no file: to read from a pipe or a device, lead it to stdin and name -",
+        "/dev/zero": "/dev/zero is no file: ",
+        str(folder): "odd can't be read: Is a directory",
+        str(folder / "none"): "none can't be read: No such file or directory",
+        "/proc/self/mem": "/proc/self/mem can't be read: Input/output error",
+    }.items():
+        done = bare.ralphd("classify", *log, name, *rest)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert why in done.stderr
+
+
+def test_classify_reads_a_pipe_that_is_open_already(bare):
+    read, write = os.pipe()
+    os.write(write, b'{"type":"thread.started","thread_id":"t"}\n')
+    os.close(write)
+    try:
+        command = [sys.executable, "-m", "ralphd", "classify", f"/dev/fd/{read}", "--cli", "codex", "--exit", "0"]
+        done = subprocess.run(command, env=bare.env, pass_fds=(read,), capture_output=True, text=True, check=False)
+    finally:
+        os.close(read)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("agent.exited, by the rule unfinished")
+
+
+def test_classify_wonders_whose_log_it_is_where_no_line_is_an_event(bare):
+    log = bare.root / "log"
+    log.write_text('{"type":"thread.started","thread_id":"t"}\n')
+    wonders = f"no line of {log} is an event of"
+    for cli, doubted in {"codex": False, "gemini": True, "command": False}.items():
+        done = bare.ralphd("classify", str(log), "--cli", cli, "--exit", "1")
+        assert (done.returncode, wonders in done.stderr) == (0, doubted), cli
+
+
 def test_classify_knows_what_it_does_not_know(bare):
     """An unknown is null; how it ended matters, and comes from who asks."""
     log = bare.root / "a.log"

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ralphd.core.classify import classify
+from ralphd.core.classify import classify, explain
 from ralphd.core.facts import EndedBy, Facts
 from ralphd.core.outcomes import Kind
 from ralphd.core.ownretries import OwnRetries, retry_kind
+from ralphd.core.pacing import server_floor_s
 from ralphd.core.reading import Reading
-from ralphd.core.signals import Requesting, Retrying, Said, Streamed, Unread, Used
+from ralphd.core.signals import Requesting, Resulted, Retrying, Said, Streamed, Unread, Used
 
 
 def noted(*steps):
@@ -31,6 +34,10 @@ def noted(*steps):
         (Retrying(error="unknown"), Kind.CONNECTION),
         (Retrying(error="overloaded"), Kind.OVERLOADED),
         (Retrying(status=401), Kind.AUTH),
+        (Retrying(error="overloaded_error"), Kind.OVERLOADED),
+        (Retrying(error="Rate limit reached"), Kind.RATE_LIMITED),
+        (Retrying(error="Cannot connect to API: The socket connection was closed unexpectedly."), Kind.CONNECTION),
+        (Retrying(error="You exceeded your current quota, please check your plan and billing details."), Kind.QUOTA),
     ],
 )
 def test_a_client_waits_for_what_it_was_answered_with(signal, kind):
@@ -64,6 +71,19 @@ def test_what_comes_beside_a_wait_does_not_end_it_and_each_trouble_counts_for_it
 
 def test_nothing_is_told_of_a_client_that_never_waited():
     assert noted(Requesting(), 5, Said(text="x"))[0].told() == {}
+
+
+def test_a_wait_that_was_left_to_the_gate_is_blamed_on_what_was_waited_for_and_is_a_floor():
+    reading = Reading()
+    reading.add(Retrying(start=3, end=9, status=529, attempt=1, delay_s=7.0))
+    known = Facts(cli="claude", exit_code=143, ended_by=EndedBy.GATE, reading=reading, log="log")
+    outcome, rule = explain(known)
+    assert (outcome.kind, outcome.detail) == (Kind.OVERLOADED, {"status": 529, "client_wait_s": 7.0})
+    assert ("log", 3, 9) in {(seen.file, seen.start, seen.end) for seen in outcome.evidence}
+    assert rule == "left_to_the_gate"
+    assert server_floor_s(outcome, 0.0) == 7.0
+    reading.add(Resulted(ok=True))  # it was answered after all
+    assert classify(replace(known, exit_code=0)).kind is Kind.NEXT
 
 
 def test_a_wait_that_a_person_cut_short_is_blamed_on_what_was_waited_for():

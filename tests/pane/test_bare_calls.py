@@ -69,7 +69,7 @@ def sleepers(loop):
 
 def test_a_call_past_its_time_is_ended_whole_and_alone_and_the_agent_reads_why(run):
     scattered = "echo before; setsid sleep 600 & (setsid sh -c 'sleep 600; true' &) ; sleep 600; echo after"
-    loop, (ended, next_one) = run(scattered, "echo fine", tool_seconds=2.0)
+    loop, (ended, next_one) = run(scattered, "echo fine", tool_seconds=5.0)
     assert ended.startswith("-9\nbefore\n\n[ralphd] KILLED by the time limit")
     assert "after\n" not in ended.partition("Command:")[0]
     assert next_one == "0\nfine\n"
@@ -88,7 +88,8 @@ def test_a_call_past_its_memory_is_ended_and_the_agent_reads_why(run):
 
 
 def test_what_a_call_left_behind_has_the_rest_of_its_time(run):
-    loop, _ = run("setsid sleep 600 >/dev/null 2>&1 & sleep 1", "sleep 600", tool_seconds=3.0)
+    # The first returns long before its time is up, on a machine that is busy with thirty others too.
+    loop, _ = run("setsid sleep 600 >/dev/null 2>&1 & sleep 1", "sleep 600", tool_seconds=8.0)
     first = until(lambda: len(found := loop.bodies("ToolEnded")) >= 2 and found)[0]
     assert first["outcome"]["detail"]["returned"]
     until(lambda: not sleepers(loop), "nothing of the calls is left")
@@ -137,7 +138,8 @@ def test_a_shell_that_becomes_the_guard_late_is_one_call_and_not_two(watch, agen
     (shell,) = bare.bare_calls(agent.pid)
     assert call_id == f"{shell.pid}-{shell.start_ticks}"
     agent.stdin.close()
-    until(lambda: [proc for proc in forest((shell.pid,)) if proc.pid != shell.pid], "the guard runs its command")
+    # Not just a helper of the guard's, before it has announced itself: then it would be ended as what it was.
+    until(lambda: any(bare.command_line(proc.pid)[:1] == [b"sleep"] for proc in forest((shell.pid,))), "it runs")
     assert opened(watch) == []
     watch.limits = Limits(seconds=0.1, memory_bytes=1 << 30)
     until(lambda: opened(watch) or os.path.exists(f"{watch.folder}/{call_id}.verdict"), "the guard is told why")

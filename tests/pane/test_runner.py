@@ -267,6 +267,19 @@ def test_stop_during_a_wait_ends_the_trajectory_as_stopped(make):
     assert loop.outcomes() == ["done.stopped"]
 
 
+def test_a_limit_told_in_plain_words_with_exit_status_0_is_waited_out_once(make):
+    """Seen: it counted as a round that went well, and the next came six seconds later, again and again."""
+    loop = make('#!/bin/sh\necho x >>$ROOT/asked\necho "You\'ve hit your session limit, resets in 3h"\n')
+    loop.start()
+    (attempt,) = loop.wait_for("AttemptEnded")
+    assert attempt["outcome"]["kind"] == "inference.quota"
+    assert 2.9 * 3600 < attempt["wait_s"] < 3.2 * 3600
+    loop.wait_for("Waiting")
+    loop.stop()
+    assert (loop.root / "asked").read_text() == "x\n"
+    assert loop.outcomes() == ["done.stopped"]
+
+
 def test_a_refused_key_holds_the_loop_until_it_is_told_to_try_again(make):
     loop = make('#!/bin/sh\necho \'{"type":"error","status":401,"error":"authentication_error"}\'\nexit 1\n')
     loop.start()
@@ -516,3 +529,21 @@ def test_tokens_are_told_with_the_model_that_used_them(make, says, model):
     loop.start()
     usage = loop.wait_for("TrajectoryEnded")[0]["usage"]
     assert (usage["model"], usage["tokens_in"]) == (model, 7 if model else None)
+
+
+def test_what_an_attempt_cost_is_unknown_as_soon_as_one_of_them_tells_tokens_and_no_cost(make):
+    """What was told would be less than it cost; a price list makes more of all the tokens."""
+    loop = make(
+        """#!/bin/sh
+n=$(cat $ROOT/n 2>/dev/null || echo 0); echo $((n + 1)) >$ROOT/n
+if [ $n = 1 ]; then cost=; else cost=',"cost_usd":0.5'; fi
+echo '{"type":"usage","input":10,"output":1'"$cost"'}'
+if [ $n -lt 2 ]; then echo '{"type":"error","status":529,"error":"overloaded","message":"busy"}'; exit 1; fi
+"""
+    )
+    loop.start()
+    usage = loop.wait_for("TrajectoryEnded", 2)
+    assert [(body["attempts"], body["usage"]["tokens_in"], body["usage"]["cost_usd"]) for body in usage[:2]] == [
+        (3, 30, None),
+        (1, 10, 0.5),
+    ]

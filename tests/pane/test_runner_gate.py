@@ -45,8 +45,9 @@ def make(tmp_path, shared):
         root = tmp_path / name
         root.mkdir()
         (root / "gates").symlink_to(shared / "gates")  # a loop's night is the folder above its own
-        env = {"SHARED": str(shared), "NAME": name}
-        loop = PaneLoop(root, agent, account="acc", env=env, limits={**LIMITS, **more.pop("limits", {})}, **more)
+        env = {"SHARED": str(shared), "NAME": name, "WAITS": more.pop("waits", "3")}
+        limits = {**LIMITS, **more.pop("limits", {})}
+        loop = PaneLoop(root, agent, env=env, limits=limits, **{"account": "acc", **more})
         loops.append(loop)
         loop.start()
         return loop
@@ -134,7 +135,7 @@ again = "--resume" in sys.argv
 session = sys.argv[sys.argv.index("--resume" if again else "--session-id") + 1]
 tell(type="system", subtype="init", session_id=session, model="stub")
 if not again:
-    for attempt in (1, 2, 3):
+    for attempt in range(1, int(os.environ["WAITS"]) + 1):
         wait = dict(attempt=attempt, max_retries=9, retry_delay_ms=3600000 if attempt == 3 else 100)
         tell(type="system", subtype="api_retry", error_status=529, error="overloaded", **wait)
         time.sleep(0.1)
@@ -144,10 +145,23 @@ tell(type="result", subtype="success", is_error=False, result="Done.", session_i
 """
 
 
+def test_a_client_that_would_wait_by_itself_leaves_that_to_the_gate_and_its_session_goes_on(make, shared):
+    loop = make("one", CLAUDE, cli="claude", waits="2")
+    ended = loop.wait_for("TrajectoryEnded")[0]
+    assert (ended["attempts"], ended["outcome"]["detail"]["own_retries"]["overloaded"]) == (2, 2)
+    (attempt,) = loop.bodies("AttemptEnded")
+    detail = {"status": 529, "message": "overloaded", "client_wait_s": 0.1}
+    assert (attempt["outcome"]["kind"], attempt["outcome"]["detail"]) == ("inference.overloaded", detail)
+    assert attempt["wait_s"] >= 0.1
+    first, second = [json.loads(line) for line in (shared / "argv").read_text().splitlines()][:2]
+    assert second[second.index("--resume") + 1] == first[first.index("--session-id") + 1]
+    gate = json.loads((shared / "gates" / "acc").read_text())["gate"]
+    assert (gate["refusals"], gate["before"]) == (0, 1)
+
+
 def test_a_client_that_waits_by_itself_is_told_counted_and_cut_short_by_a_person_s_now(make, shared):
-    loop = make("one", CLAUDE, cli="claude")
+    loop = make("one", CLAUDE, cli="claude", account="")  # nobody shares its limits, so nobody asks for it
     until(lambda: any(body["client_waits"] == "overloaded" for body in loop.bodies("Progressed")), "it is told")
-    assert json.loads((shared / "gates" / "acc").read_text())["gate"]["kind"] == "inference.overloaded"
     loop.order("running", retry=True, ask=True)
     (attempt,) = loop.wait_for("AttemptEnded")
     assert (attempt["outcome"]["kind"], attempt["outcome"]["detail"]) == ("inference.overloaded", {"asked_anew": True})
@@ -158,4 +172,3 @@ def test_a_client_that_waits_by_itself_is_told_counted_and_cut_short_by_a_person
     assert retries == {"overloaded": 3}
     first, second = [json.loads(line) for line in (shared / "argv").read_text().splitlines()][:2]
     assert second[second.index("--resume") + 1] == first[first.index("--session-id") + 1]
-    assert json.loads((shared / "gates" / "acc").read_text())["gate"]["refusals"] == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ env = {{ {env} }}
 
 [limits]
 tool_seconds = 3600
-backoff_max_seconds = 1
+backoff_max_seconds = {backoff_max_s}
 
 [[task]]
 name = "lines"
@@ -72,6 +73,7 @@ def box(tmp_path: Path) -> Iterator[NightBox]:
 def test_a_night_of_two_loops_ends_with_a_true_report(box: NightBox, client: Client) -> None:
     trouble, kind = LASTING.get(client.name, (fault(500), "inference.connection"))
     first, second = Director(), Outage(trouble)
+    loops = ("loop-1", "loop-2")
     first.play([fault(429, retry_after_s=1), solve(3), say("Solved three."), REST])
     second.play([solve(2), say("Solved two."), REST])
     with serving(stories({"loop-1": first, "loop-2": second}, otherwise=story())) as server:
@@ -81,7 +83,7 @@ def test_a_night_of_two_loops_ends_with_a_true_report(box: NightBox, client: Cli
         box.wait_until(lambda: kind in box.outcomes("loop-2"), f"loop-2 meets {kind}", NIGHT_S)
         second.over.set()
         box.wait_until(lambda: scores(box) == {"loop-1": 3.0, "loop-2": 2.0}, "both loops have their score", NIGHT_S)
-        box.wait_until(lambda: finished(box) == {"loop-1": 1, "loop-2": 1}, "both sessions have ended", NIGHT_S)
+        box.wait_until(lambda: finished(box, loops) == dict.fromkeys(loops, 1), "both sessions have ended", NIGHT_S)
         box.stop("--now")
         assert not server.strangers
     report = box.report()
@@ -90,7 +92,67 @@ def test_a_night_of_two_loops_ends_with_a_true_report(box: NightBox, client: Cli
     assert box.user_files() == before
 
 
-def configure(box: NightBox, client: Client, server: ModelServer) -> None:
+REFUSES_S, FLAPS_S, FLAP_S = 16.0, 12.0, 3.0
+TRY_EVERY_S = 8.0  # at most, so that an outage of this length has several tries
+
+
+class Weather:
+    """Overloaded at first, then now and then, then fine; begins with the first request."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.began = 0.0
+        self.refused: list[float] = []
+
+    def refuses(self) -> bool:
+        with self._lock:
+            now = time.monotonic()
+            self.began = self.began or now
+            age_s = now - self.began
+            bad = age_s < REFUSES_S or (age_s < REFUSES_S + FLAPS_S and (age_s - REFUSES_S) // FLAP_S % 2 == 1)
+            if bad:
+                self.refused.append(age_s)
+            return bad
+
+
+class Outdoors(Director):
+    def __init__(self, weather: Weather) -> None:
+        super().__init__()
+        self.weather = weather
+
+    def answer(self, request: Request) -> Answer:
+        return fault(529, "Overloaded") if self.weather.refuses() else super().answer(request)
+
+
+@pytest.mark.parametrize("client", ["claude"], indirect=True)
+def test_in_an_outage_one_asks_for_all_although_each_client_would_wait_by_itself(box: NightBox, client: Client) -> None:
+    """The fewest that could be asked in vain: once by each loop that ran into it, and by one that waits the longest."""
+    names, weather = ("loop-1", "loop-2", "loop-3"), Weather()
+    loops = {name: Outdoors(weather) for name in names}
+    for one in loops.values():
+        one.play([solve(2), say("Solved two."), REST])
+    with serving(stories(loops, otherwise=story())) as server:
+        configure(box, client, server, backoff_max_s=TRY_EVERY_S)
+        box.start("--width", str(len(names)), "--for", "1h")
+        box.wait_until(lambda: finished(box, names) == dict.fromkeys(names, 1), "all have worked", NIGHT_S)
+        box.stop("--now")
+    first = [at for at in weather.refused if at < REFUSES_S]
+    later = len(weather.refused) - len(first)
+    assert len(first) <= 1.2 * (len(names) + least_tries(REFUSES_S))
+    assert later <= len(names) * FLAPS_S / (2 * FLAP_S)  # each may run into each flap
+    told = {"done.next", "done.stopped", "inference.overloaded", "progress.shared_cause"}
+    assert set(box.report()["outcomes"]) <= told
+
+
+def least_tries(seconds: float) -> int:
+    """How often one asker tries in that time whose waits double up to the greatest, and are the longest possible."""
+    waited, tries, wait_s = 0.0, 0, 2.0
+    while waited < seconds:
+        waited, tries, wait_s = waited + wait_s, tries + 1, min(TRY_EVERY_S, 2 * wait_s)
+    return tries
+
+
+def configure(box: NightBox, client: Client, server: ModelServer, backoff_max_s: float = 1.0) -> None:
     given = clients.move_in(client, server.base_url, str(box.home))
     env = {name: value for name, value in given.items() if name not in box.env}
     box.configure(
@@ -98,6 +160,7 @@ def configure(box: NightBox, client: Client, server: ModelServer) -> None:
             cli=json.dumps(client.name),
             program=json.dumps(clients.program(client.name)),
             model=json.dumps(client.model),
+            backoff_max_s=backoff_max_s,
             env=", ".join(f"{name} = {json.dumps(value)}" for name, value in env.items()),
         )
     )
@@ -107,8 +170,8 @@ def scores(box: NightBox) -> dict[str, float]:
     return {name: row["best_score"] for name, row in box.loops().items()}
 
 
-def finished(box: NightBox) -> dict[str, int]:
-    return {loop: box.outcomes(loop).count("done.next") for loop in ("loop-1", "loop-2")}
+def finished(box: NightBox, loops: Iterable[str]) -> dict[str, int]:
+    return {loop: box.outcomes(loop).count("done.next") for loop in loops}
 
 
 def tells_the_best(report: dict[str, Any], repo: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from support.clients import Client
@@ -75,10 +75,10 @@ DIFFERENT: dict[str, tuple[Scene, ...]] = {
         lasting("reset", reset(), "inference.truncated", NO_REASON),
     ),
 }
-# opencode waits 79 s before it gives up on a server. mini-swe-agent asks for whole answers: silence tells nothing, and nothing can be truncated.
+# opencode waits 79 s before it gives up on a server: see below. mini-swe-agent asks for whole answers: silence tells nothing, and nothing can be truncated.
 CHOSEN = {
     "opencode": ("truncated", "401", "too long", "silence"),
-    "mini": ("500", "401", "too long"),
+    "mini": ("429", "500", "529", "401", "too long"),
 }
 LOSES_NOTHING = {"opencode": "truncated"}  # the scene before which it works, and after which it goes on; else the 500s
 
@@ -102,5 +102,28 @@ def test_each_trouble_has_its_name_and_a_session_goes_on_after_it(stage: Callabl
     taken_up = [request for request in here.server.seen() if GO_ON.decode().strip() in request.news]
     assert any(request.turn > 0 for request in taken_up)
     assert not here.server.strangers
+    assert here.loop.stop() == 0
+    assert here.loop.left() == []
+
+
+# It tells no status of what it waits for, only the server's words.
+WAITED_FOR = (
+    lasting("429", fault(429, "Rate limit reached for requests"), "inference.rate_limited"),
+    lasting("500", fault(500, "The server had an error"), "inference.connection"),
+    lasting("529", fault(529, "Overloaded"), "inference.overloaded"),
+)
+
+
+@pytest.mark.parametrize("client", ["opencode"], indirect=True)
+def test_what_opencode_would_wait_for_is_named_and_left_to_the_gate_of_its_account(stage: Callable[..., Stage]) -> None:
+    here = stage(backoff_min_s=0.01, backoff_max_s=0.05)
+    here.loop.assign(replace(here.loop.assignment, account="shared"))
+    found = {}
+    for scene in WAITED_FOR:
+        outcome = here.show(WORK, *scene.answers)["body"]["outcome"]
+        found[scene.name] = outcome["kind"]
+        assert outcome["detail"]["client_wait_s"] > 0
+    assert found == {scene.name: scene.kind for scene in WAITED_FOR}
+    assert len([request for request in here.server.seen() if request.kind == "main"]) <= 2 * len(WAITED_FOR) + 1
     assert here.loop.stop() == 0
     assert here.loop.left() == []

@@ -13,13 +13,16 @@ from ralphd.core.exchange import Limits
 from ralphd.core.gate import Moment
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.pacing import Circumstances, Streak, Then
-from ralphd.core.signals import Said
+from ralphd.core.signals import Retrying, Said
 from ralphd.pane.gatekeeper import Gatekeeper
 
 Server = Callable[[float, random.Random], Outcome | None]  # at which time, by which chance: a refusal, None: an answer
 START_S = (0.5, 4.0)  # from the start of a CLI to its first answer
 THINK_S = (5.0, 60.0)  # between two requests of one session
 SESSION_S = (60.0, 900.0)
+OWN_WAIT_MAX_S = 40.0  # of a client that asks again by itself: Claude Code's
+SILENT_S = 300.0  # after which a request that nobody answers is ended
+LOOK_S = 5.0  # between two looks at a try that goes on
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Fleet:
     loops: int = 16
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
+    asks_again: bool = False  # the client waits by itself and tells of it, without end
     dies: float = 0.0  # the chance that a runner dies during a request, and comes again seconds later
     now: float = 1000.0
     asked: list[Asked] = field(default_factory=list)
@@ -81,10 +85,12 @@ class Fleet:
             began, outcome = self.now, Outcome(kind=Kind.NEXT)
             lasts, first = self.random.uniform(*SESSION_S), True
             while self.now < began + lasts:
-                refusal = yield from self._ask(loop, closed=first and gate.look().closed)
+                refusal = yield from self._ask(loop, gate, closed=first and gate.look().closed)
                 first = False
                 if self.random.random() < self.dies:
                     return
+                if refusal is not None and self.asks_again:
+                    refusal = yield from self._insist(loop, gate, refusal)
                 if refusal is not None:
                     outcome = refusal
                     break
@@ -99,15 +105,34 @@ class Fleet:
             if not gate.look().closed and pace.then is Then.ATTEMPT:
                 yield pace.wait_s
 
-    def _ask(self, loop: int, *, closed: bool) -> Iterator[float]:
+    def _ask(self, loop: int, gate: Gatekeeper, *, closed: bool) -> Iterator[float]:
         began = self.now
-        asked = Asked(loop=loop, began=began, ended=began, closed=closed, refused=False)
+        asked = Asked(loop=loop, began=began, ended=began, closed=closed, refused=True)
         self.asked.append(asked)
         asked.ended = began + self.random.uniform(*START_S)
         yield asked.ended - began
         refusal = self.server(self.now, self.random)
+        if refusal is not None and refusal.kind is Kind.STALLED:
+            asked.ended = began + SILENT_S
+            while self.now < asked.ended:
+                gate.still_tries(tells=True)
+                yield LOOK_S
         asked.refused = refusal is not None
         return refusal
+
+    def _insist(self, loop: int, gate: Gatekeeper, refusal: Outcome) -> Iterator[float]:
+        """Ask again by itself, as a client does, until that is left to the gate; the last refusal, None: an answer."""
+        attempt, delay_s = 0, 0.5
+        while refusal is not None:
+            attempt += 1
+            told = Retrying(status=529, attempt=attempt, delay_s=delay_s)
+            if gate.leaves_it(told):
+                return refusal
+            gate.heard(told)
+            yield delay_s
+            delay_s = min(OWN_WAIT_MAX_S, 2 * delay_s)
+            refusal = yield from self._ask(loop, gate, closed=False)
+        return None
 
     def _pass(self, gate: Gatekeeper) -> Iterator[float]:
         while gate.look().closed and not gate.trying:
@@ -129,11 +154,11 @@ class Fleet:
             most = max(most, running)
         return most
 
-    def working_by(self, since: float) -> float:
+    def working_by(self, since: float, *, but_for: set[int] | frozenset[int] = frozenset()) -> float:
         """Return when the last loop had its first answer after ``since``."""
         first: dict[int, float] = {}
         for ask in self.asked:
-            if not ask.refused and ask.ended >= since:
+            if not ask.refused and ask.ended >= since and ask.loop not in but_for:
                 first[ask.loop] = min(first.get(ask.loop, ask.ended), ask.ended)
-        assert len(first) == self.loops
+        assert len(first) == self.loops - len(but_for)
         return max(first.values())
