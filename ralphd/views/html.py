@@ -89,7 +89,8 @@ def _score_figure(report: Report, task: TaskPart) -> str:
 
 def _figure(drawn: str, caption: str, behind: Table) -> str:
     return (
-        f"<figure>{drawn}<figcaption>{safe(caption)}</figcaption>"
+        f'<figure><div class="wide" tabindex="0" role="region" aria-label="picture">{drawn}</div>'
+        f"<figcaption>{safe(caption)}</figcaption>"
         f"<details><summary>The same as a table</summary>{_table(behind)}</details></figure>\n"
     )
 
