@@ -48,6 +48,7 @@ from ralphd.edges.loopfolder import LoopFolders
 from ralphd.edges.model import adviser
 from ralphd.edges.notifier import Apprise
 from ralphd.edges.panes import TmuxPanes
+from ralphd.edges.prices import price
 from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
 from ralphd.edges.schedule import calendar, local_zone
@@ -184,6 +185,7 @@ def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
         log=logger(place.log, journal.redactor),
         notifier=(told := notifier(frame.config, environ)),
         hide=journal.redactor.text,
+        price=price,
     )
 
     def judged(intent: int, candidate: Candidate, verdict: Verdict) -> None:

@@ -164,6 +164,94 @@ def test_a_night_is_steered_from_a_page_and_its_end_is_told(night):
         assert "sk-ant" not in json.dumps(place.told)
 
 
+DEAR = r"""#!/bin/sh
+cat >/dev/null
+echo '{"type": "usage", "input": 100, "output": 10, "cost_usd": 3.5}'
+echo '{"type": "result", "ok": true, "text": "counted"}'
+sleep 0.5
+"""
+
+
+@pytest.mark.slow
+def test_a_spent_budget_is_told_everywhere_and_ends_the_night_that_is_to_end_by_it(tmp_path):
+    night = LiveNight(tmp_path, agent=DEAR)
+    told = "The night has cost $"
+    try:
+        with hook() as place:
+            text = night.toml.read_text().replace("width = 2", "width = 2\nbudget_usd = 5\nbudget_ends_night = false")
+            night.toml.write_text(f'{text}\n[notify]\nurls = ["{place.url}"]\n')
+            night.start()
+            until(lambda: told in night.good("status"), "status tells of it")
+            until(lambda: any(told in one["message"] for one in place.told), "somebody was told")
+            assert "Nothing is stopped by that" in " ".join(night.good("status").split())
+            sessions_then = sum(loop["trajectory"] for loop in night.loops().values())
+            until(
+                lambda: sum(loop["trajectory"] for loop in night.loops().values()) > sessions_then + 2,
+                "the night goes on",
+            )
+            assert sum(told in one["message"] for one in place.told) == 1
+            night.good("stop", "--now")
+            assert "The budget of $5.00 is spent: the night cost $" in " ".join(night.good("report").split())
+            night.toml.write_text(night.toml.read_text().replace("ends_night = false", "ends_night = true"))
+            night.start()
+            until(lambda: night.daemon_pid() is None, "the night ends by itself")
+            why = json.loads(night.good("report", "--json"))["night"]["why_ended"]
+            assert "budget" in why
+    finally:
+        night.clean_up()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_of_this_machine_gets_nothing_from_it(night):
+    """Loopback is open to every user: who has not the token sees no page, and none can be had from the process."""
+    night.state.mkdir(mode=0o700)
+    process, site = web(night, "--allow-actions")
+    try:
+        told = subprocess.run(
+            [sys.executable, "-I", "-c", STRANGER, str(site.port), str(process.pid), str(night.state)],
+            cwd="/", env={}, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert json.loads(told) == {
+            "/": 200, "/nights": 403, "/report": 403, "/loop/loop-1": 403, "/events/now": 403, "/metrics": 403, "/act": 403,
+            "says": False, "/enter": 403, "environ": False, "mem": False, "fd": False, "state": False, "token": False,
+        }  # fmt: skip
+        assert site.ask("GET", "/nights").status == 200
+    finally:
+        assert end(process) == ""
+
+
+STRANGER = r"""
+import encodings.idna, http.client, json, os, socket, sys
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+port, pid, state = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+told = {}
+def ask(method, path, body=None, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, body, {"Content-Type": "application/json", "Origin": f"http://127.0.0.1:{port}", **headers})
+    answer = connection.getresponse()
+    told[path] = answer.status
+    return answer.read()
+told["says"] = any(word in ask("GET", "/") for word in (b"loop", b"Night", b"daemon", b"state"))
+for path in ("/nights", "/report", "/loop/loop-1", "/events/now", "/metrics"):
+    ask("GET", path, Cookie=f"ralphd-{port}=guess", Authorization="Bearer guess")
+ask("POST", "/enter", json.dumps({"token": "guess"}))
+ask("POST", "/act", json.dumps({"verb": "pause", "loop": "loop-1"}), **{"X-Ralphd-Token": "guess"})
+def can(what):
+    try:
+        return bool(what())
+    except OSError:
+        return False
+told["environ"] = can(lambda: open(f"/proc/{pid}/environ", "rb").read())
+told["mem"] = can(lambda: open(f"/proc/{pid}/mem", "rb"))
+told["fd"] = can(lambda: os.listdir(f"/proc/{pid}/fd"))
+told["state"] = can(lambda: os.listdir(state))
+told["token"] = any(len(word) > 30 for word in open(f"/proc/{pid}/cmdline").read().split(chr(0)) if "/" not in word)
+print(json.dumps(told))
+"""
+
+
 def test_the_address_is_of_this_start_and_only_this_machine_is_listened_to(night):
     night.state.mkdir(mode=0o700)
     process, site = web(night)
