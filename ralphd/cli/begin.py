@@ -192,6 +192,8 @@ class Start:
                 "cli": config.agent.cli,
                 "model": config.agent.model,
                 "supervisor": config.supervisor.model,
+                "budget_usd": config.night.budget_usd,
+                "budget_ends_night": config.night.budget_ends_night,
             },
         )
         names = [task.name for task in tasks]

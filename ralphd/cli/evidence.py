@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ralphd.cli import logs
 from ralphd.core.model import is_loop_id
 from ralphd.core.report_facts import TraceFact
 from ralphd.core.report_parts import Report
-from ralphd.views import words
+from ralphd.views import ansi, words
 from ralphd.views.text import lines
 
 EXCERPT_BYTES = 2048  # enough to see what happened; the file has the rest
@@ -46,21 +46,37 @@ def excerpt(night: str, trace: TraceFact) -> str:
         return ""  # a line too long to know what it began with
     wanted = max(trace.end - first, here + 1)
     end = data.find(b"\n", min(wanted, len(data)) - 1)
-    text = _without_secrets(night, trace, parts, data[:here], data[here : end if end >= 0 else len(data)])
-    cut = "\n".join(lines(text)).strip("\n").encode("utf-8", "replace")[:EXCERPT_BYTES]
+    hide = _hiding(night, trace, parts)
+    text = _without_secrets(hide, data[:here], data[here : end if end >= 0 else len(data)])
+    cut = _shown_lines(hide, text).strip("\n").encode("utf-8", "replace")[:EXCERPT_BYTES]
     return cut.decode("utf-8", "ignore")
 
 
-def _without_secrets(night: str, trace: TraceFact, parts: list[str], before: bytes, data: bytes) -> str:
-    """Redact what comes before and the place in one; nothing is left when a secret reaches over the seam."""
-    text = (
-        before.decode("utf-8", "replace").replace(SEAM, "?") + SEAM + data.decode("utf-8", "replace").replace(SEAM, "?")
-    )
+def _hiding(night: str, trace: TraceFact, parts: list[str]) -> Callable[[str], str]:
+    """Return what takes out the secrets of the loop whose file it is, and of the one it is about."""
     named = parts[1] if parts[0] == "loops" and len(parts) > 1 else ""
-    for loop in dict.fromkeys((named, trace.loop)):
-        if is_loop_id(loop):
-            text = logs.whose(os.path.join(night, "loops", loop))[1](text)
-    return logs.whose("")[1](text).partition(SEAM)[2]
+    loops = [loop for loop in dict.fromkeys((named, trace.loop)) if is_loop_id(loop)]
+    hiding = [logs.whose(folder)[1] for folder in (*(os.path.join(night, "loops", loop) for loop in loops), "")]
+
+    def hide(text: str) -> str:
+        for one in hiding:
+            text = one(text)
+        return text
+
+    return hide
+
+
+def _without_secrets(hide: Callable[[str], str], before: bytes, data: bytes) -> str:
+    """Redact what comes before and the place in one; nothing is left when a secret reaches over the seam."""
+    parts = (part.decode("utf-8", "replace").replace(SEAM, "?") for part in (before, data))
+    return hide(SEAM.join(parts)).partition(SEAM)[2]
+
+
+def _shown_lines(hide: Callable[[str], str], text: str) -> str:
+    """Return harmless lines in their colours; without them where they stood inside of a secret."""
+    plain = "\n".join(lines(text))
+    hidden = hide(plain)
+    return "\n".join(ansi.coloured(text)) if hidden == plain else hidden
 
 
 def _read(night: str, parts: list[str], place: int, size: int) -> bytes:

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 import click
 
 from ralphd.cli import here, out, taker
+from ralphd.cli.logs import known_in
+from ralphd.cli.nightfolders import loop_folders
 from ralphd.cli.out import JSON
 from ralphd.cli.place import Place
 from ralphd.core import codec
 from ralphd.core.errors import EdgeError, NothingRunning, RalphdError, UsageError
 from ralphd.core.events import Entry
+from ralphd.core.redact import Redactor
 from ralphd.core.status import iso
 from ralphd.core.taken import Taken
 from ralphd.edges.journal import JournalReader
@@ -99,11 +102,13 @@ def _entries(where: Place, night: str) -> tuple[str, list[Entry]]:
 
 def _tell(where: Place, outcome: taker.Outcome, night: str, *, as_json: bool) -> None:
     say: Callable[[str], None] = out.hint if outcome.patch else out.say  # a patch on standard output stands alone there
+    redact = _redactor(where, night)
     if as_json:
-        out.data(_json(outcome, night))
+        told = _json(outcome, night)
+        out.data({**told, "tried": redact.data(told["tried"])})
     else:
         for tried in outcome.tried:
-            say(f"{'taken' if tried.kept else 'left out'}: {', '.join(tried.loops)}: {tried.why}")
+            say(f"{'taken' if tried.kept else 'left out'}: {', '.join(tried.loops)}: {redact.text(tried.why)}")
     if outcome.taken is None:
         raise NotTakenError("nothing was taken, and nothing in your repository has changed")
     if not as_json:
@@ -113,6 +118,12 @@ def _tell(where: Place, outcome: taker.Outcome, night: str, *, as_json: bool) ->
         sys.stdout.flush()
         sys.stdout.buffer.write(outcome.patch)
     _renew_report(where, night)
+
+
+def _redactor(where: Place, night: str) -> Redactor:
+    """Return what hides the night's secrets: a verifier's words may have them from the work that it judged."""
+    folders = loop_folders(where.night(night)).values()
+    return Redactor(sorted({secret for folder in folders for secret in known_in(folder)}))
 
 
 class NotTakenError(RalphdError):

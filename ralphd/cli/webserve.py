@@ -100,7 +100,7 @@ def sources(where: Place, config: Config | None, *, allow_actions: bool) -> Sour
     def digest(night: str, loop: str) -> str:
         folder = loop_folder(newest_night(where, night), loop)
         cli, hide = whose(folder)
-        return hide(excerpt(folder, cli))
+        return excerpt(folder, cli, hide)
 
     def report(night: str) -> tuple[str, str]:
         made = make_report(where, night, config)

@@ -48,6 +48,7 @@ from ralphd.edges.loopfolder import LoopFolders
 from ralphd.edges.model import adviser
 from ralphd.edges.notifier import Apprise
 from ralphd.edges.panes import TmuxPanes
+from ralphd.edges.prices import price
 from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
 from ralphd.edges.schedule import calendar, local_zone
@@ -230,6 +231,7 @@ def _world(frame: Frame, opened: Opened) -> World:
         log=logger(place.log, redactor),
         notifier=opened.notifier,
         hide=redactor.text,
+        price=price,
     )
 
 

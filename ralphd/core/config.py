@@ -12,12 +12,17 @@ CLIS = ("claude", "codex", "opencode", "pi", "gemini", "qwen", "mini", "command"
 
 @dataclass(frozen=True, kw_only=True)
 class NightConfig:
-    """``[night]``: ``until`` a local time ("07:00"), ``for_s`` seconds; neither: until stopped."""
+    """``[night]``: ``until`` a local time ("07:00"), ``for_s`` seconds; neither: until stopped.
+
+    ``budget_usd`` warns when it is spent; only ``budget_ends_night`` makes it a cap.
+    """
 
     width: int = 8
     until: str = ""
     for_s: float | None = None
     schedule: str = ""
+    budget_usd: float | None = None
+    budget_ends_night: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ Keys = Mapping[str, tuple[str, Convert]]  # toml key -> (field, conversion)
 BRIEF_CHARS = 240  # of a refusal: three lines of a terminal
 MOST_BYTES = (1 << 63) - 1  # what a system call takes
 MOST_S = 1e9  # 31 years; no call waits for longer than 9.2e9 seconds
+MOST_USD = 1e9
 SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 SIZES |= {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 # The parser's time grows with the square of a key's parts: two minutes for a small file of nothing else.
@@ -116,6 +117,8 @@ class _Reader:
         """Refuse what is possible by itself and impossible together."""
         if built.night.until and built.night.for_s is not None:
             raise self._error("night.for", "until and for exclude each other: keep one")
+        if built.night.budget_ends_night and built.night.budget_usd is None:
+            raise self._error("night.budget_ends_night", "needs a budget: set budget_usd too")
         if built.limits.backoff_min_s > built.limits.backoff_max_s:
             raise self._error("limits.backoff_min_seconds", "must not be over backoff_max_seconds")
         if built.supervisor.width_min > built.supervisor.width_max:
@@ -206,6 +209,12 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
+def _dollars(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST_USD:
+        raise ValueError(f"must be a number of dollars over 0, not {_shown(value)}")
+    return float(value)
+
+
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"must be a number, not {_shown(value)}")
@@ -283,6 +292,8 @@ NIGHT: Keys = {
     "until": ("until", _time_of_day),
     "for": ("for_s", _duration),
     "schedule": ("schedule", _schedule),
+    "budget_usd": ("budget_usd", _dollars),
+    "budget_ends_night": ("budget_ends_night", _flag),
 }
 AGENT: Keys = {
     "cli": ("cli", _one_of(*config.CLIS)),

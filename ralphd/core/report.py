@@ -118,6 +118,7 @@ def _night(facts: Facts, now: float) -> NightPart:
         width=facts.width,
         why_ended=facts.why_ended,
         version=facts.version,
+        budget_usd=facts.budget_usd,
     )
 
 

@@ -113,6 +113,7 @@ class Facts:
     own_retries: Counter[str] = field(default_factory=Counter)  # of CLIs by themselves, by what they met
     own_waits_s: float = 0.0
     supervisor: str = ""  # the model that may be asked
+    budget_usd: float | None = None
     advice: list[AdviceFact] = field(default_factory=list)
     unreached: list[float] = field(default_factory=list)  # when its endpoint was found down
     losses: list[Loss] = field(default_factory=list)  # what a damaged journal could not give back
@@ -201,6 +202,8 @@ def _night_started(facts: Facts, entry: events.Entry) -> None:
     facts.width, facts.ends_at, facts.version = body.width, body.ends_at, body.version
     facts.ended_at = facts.why_ended = None  # a night that is taken up again has not ended
     facts.supervisor = str(body.config.get("supervisor") or "")
+    budget = body.config.get("budget_usd")
+    facts.budget_usd = float(budget) if isinstance(budget, (int, float)) else None
 
 
 def _night_ended(facts: Facts, entry: events.Entry) -> None:

@@ -23,6 +23,7 @@ class NightPart:
     width: int | None
     why_ended: str | None
     version: str | None
+    budget_usd: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

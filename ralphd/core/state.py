@@ -558,6 +558,7 @@ def add_usage(a: records.Usage, b: records.Usage) -> records.Usage:
         tokens_out=_add(a.tokens_out, b.tokens_out),
         cache_read=_add(a.cache_read, b.cache_read),
         cost_usd=_add(a.cost_usd, b.cost_usd),
+        model=b.model or a.model,
     )
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from ralphd.core import notices, progress
 from ralphd.core.exchange import Want
 from ralphd.core.policy import LoopNow
+from ralphd.core.spending import Spending, sentence
 from ralphd.core.state import LoopState, NightState
 
 
@@ -26,7 +27,13 @@ class DaemonFacts:
 
 
 def status(
-    state: NightState, loops: dict[str, LoopNow], verifying: int, daemon: DaemonFacts, now: float
+    state: NightState,
+    loops: dict[str, LoopNow],
+    verifying: int,
+    daemon: DaemonFacts,
+    now: float,
+    *,
+    spent: Spending | None = None,
 ) -> dict[str, object]:
     rows = [_row(loop, loops[name], now, progress.of_loop(state, loop, now)) for name, loop in state.loops.items()]
     return {
@@ -46,7 +53,7 @@ def status(
             "width": state.width,
         },
         "loops": rows,
-        "fleet": _fleet(state, rows, verifying, now),
+        "fleet": {**_fleet(state, rows, verifying, now), **_spent(spent or Spending())},
     }
 
 
@@ -134,6 +141,16 @@ def _fleet(state: NightState, rows: list[dict[str, object]], verifying: int, now
         "verdicts": told.verdicts,
         "gains": progress.by_part(state, now),
         "hours": told.hours,
+    }
+
+
+def _spent(spent: Spending) -> dict[str, object]:
+    return {
+        "cost_usd": spent.usd,
+        "cost_estimated": spent.estimated,
+        "budget_usd": spent.budget_usd,
+        "budget": sentence(spent),
+        "budget_spent": spent.over,
     }
 
 

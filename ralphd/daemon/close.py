@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ralphd.core import events, policy
 from ralphd.core.errors import EdgeError
 from ralphd.core.exchange import Want
+from ralphd.core.spending import spending
 from ralphd.core.state import NightState
 from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Closed
@@ -113,9 +114,11 @@ def _best_of(state: NightState, task: str) -> dict[str, str]:
 
 
 def ended(night: Night) -> events.NightEnded:
-    """Say why the night ended: goal, time or stopped."""
+    """Say why the night ended: goal, time, budget or stopped."""
     if night.state.tasks and all(task.done for task in night.state.tasks.values()):
         return events.NightEnded(why="goal")
     ends_at = night.state.ends_at
-    in_time = ends_at is None or night.world.clock.now() < ends_at
-    return events.NightEnded(why="stopped" if in_time else "time")
+    if ends_at is not None and night.world.clock.now() >= ends_at:
+        return events.NightEnded(why="time")
+    spent = spending(night.state, night.world.price)
+    return events.NightEnded(why="budget" if spent.ends_night and spent.over else "stopped")

@@ -33,5 +33,6 @@ class News:
     def closed(self, state: NightState, why: str) -> None:
         gains = sum(task.submissions for task in state.tasks.values())
         verified = "1 verified gain" if gains == 1 else f"{gains} verified gains"
-        words = {"goal": "every goal is reached", "time": "its time is over"}.get(why, "it was stopped")
+        known = {"goal": "every goal is reached", "time": "its time is over", "budget": "its budget is spent"}
+        words = known.get(why, "it was stopped")
         self.tell(f"the report of night {state.id} is ready", f"The night has ended ({words}): {verified}.")

@@ -10,6 +10,7 @@ from typing import Any
 from ralphd.core import actions, events, plan, policy
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
+from ralphd.core.spending import spending
 from ralphd.core.state import QUOTED_CHARS, NightState, quoted
 from ralphd.core.status import DaemonFacts, status
 from ralphd.daemon.inbox import Asked
@@ -47,7 +48,14 @@ class Desk:
     def status(self) -> dict[str, object]:
         night = self.night
         loops = {name: night.sight.now(name) for name in night.state.loops}
-        told = status(night.state, loops, len(night.doer.queue.running), self.facts(), night.world.clock.now())
+        told = status(
+            night.state,
+            loops,
+            len(night.doer.queue.running),
+            self.facts(),
+            night.world.clock.now(),
+            spent=spending(night.state, night.world.price),
+        )
         return self._hidden(told)
 
     def _hidden(self, told: dict[str, Any]) -> dict[str, object]:

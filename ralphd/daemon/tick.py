@@ -15,6 +15,7 @@ from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Bounds, Present, Strain
 from ralphd.core.records import Repaired, RunnerStopped, TrajectoryEnded
+from ralphd.core.spending import spending
 from ralphd.core.state import NightState, to_beat
 from ralphd.daemon.act import Doer
 from ralphd.daemon.backlog import Backlog
@@ -115,6 +116,7 @@ class Night:
             strains=self.sight.strains,
             bounds=Bounds(least=supervisor.width_min, most=supervisor.width_max),
             consulted=self.consulted,
+            spending=spending(self.state, self.world.price),
         )
 
     def _waited_for(self) -> list[str]:

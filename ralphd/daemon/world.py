@@ -9,6 +9,7 @@ from typing import Any
 from ralphd import ports
 from ralphd.core.config import Config
 from ralphd.core.exchange import Assignment
+from ralphd.core.records import Usage
 from ralphd.core.state import LoopState, NightState
 
 Assign = Callable[[Config, NightState, LoopState, int, str], tuple[Assignment, str]]
@@ -40,3 +41,4 @@ class World:
     hide: Callable[[str], str] = str  # takes secrets out of what leaves the house
     frame: Callable[[], None] = lambda: None
     free_disk: Callable[[], int] = lambda: 0
+    price: Callable[[Usage], float | None] = lambda _usage: None  # dollars, where the CLI tells none

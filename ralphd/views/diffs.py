@@ -82,6 +82,6 @@ def _rules() -> Iterator[str]:
     light = {"k": "#7a1fa2", "s": "#0b6b2e", "c": "#5f6368", "m": "#0b57a4", "n": "inherit"}
     dark = {"k": "#d7a6ff", "s": "#8fd6a3", "c": "#a3a9b1", "m": "#8fc3ff", "n": "inherit"}
     yield from (f'.diff [class^="c-{name}"]{{color:{colour}}}' for name, colour in light.items())
-    yield "@media (prefers-color-scheme:dark){"
+    yield "@media screen and (prefers-color-scheme:dark){"
     yield from (f'.diff [class^="c-{name}"]{{color:{colour}}}' for name, colour in dark.items())
     yield "}"

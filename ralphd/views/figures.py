@@ -63,9 +63,10 @@ def scores(report: Report, task: TaskPart) -> str:
     drawn = [(x(point.at), y(point.best_score or 0.0)) for point in points]
     parts = [
         *svg.axis_y(y, LEFT, WIDTH - RIGHT),
-        *_marks(task, y),
+        *(svg.line(LEFT, y(value), WIDTH - RIGHT, y(value), words) for words, value in _marks(task)),
         svg.steps(drawn, WIDTH - RIGHT, "score"),
         *(f'<circle class="dot" cx="{at:.1f}" cy="{value:.1f}" r="2.5"/>' for at, value in drawn),
+        *_mark_words(task, y),
         svg.text(LEFT, 14, f"best score of {task.name} ({_better(task)})", kind="title"),
         *_under(report, x, 250),
         *_time_axis(x, when, 330),
@@ -89,11 +90,17 @@ def _score_scale(task: TaskPart, points: list[Point]) -> Scale:
     return Scale(low=low - room, high=high + room, start=220, end=28)
 
 
-def _marks(task: TaskPart, y: Scale) -> Iterator[str]:
-    for value, words in ((task.base_score, "start"), (task.goal, "goal")):
+def _marks(task: TaskPart) -> Iterator[tuple[str, float]]:
+    for words, value in (("start", task.base_score), ("goal", task.goal)):
         if value is not None:
-            yield svg.line(LEFT, y(value), WIDTH - RIGHT, y(value), words)
-            yield svg.text(WIDTH - RIGHT, y(value) - 4, f"{words} {number(value)}", anchor="end", kind="mark")
+            yield words, value
+
+
+def _mark_words(task: TaskPart, y: Scale) -> Iterator[str]:
+    """Name the lines where the score isn't: it begins at the start's, and comes to the goal's."""
+    for words, value in _marks(task):
+        at, anchor = (LEFT + 6, "start") if words == "goal" else (WIDTH - RIGHT, "end")
+        yield svg.text(at, y(value) - 5, f"{words} {number(value)}", anchor=anchor, kind="mark over")
 
 
 def _under(report: Report, x: Scale, top: float) -> Iterator[str]:

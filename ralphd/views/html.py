@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from ralphd.views import diffs, figures, words
+from ralphd.views import ansi, diffs, figures, words
 from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
 from ralphd.views.svg import safe
 
@@ -24,7 +24,7 @@ ROWS_SHOWN = 24  # of a table; a longer one is folded
 class Extras:
     """What lies outside of the journal, already free of secrets: patches by task, subjects by commit.
 
-    ``excerpts``: what stands at a failure's place, by the words that name the place.
+    ``excerpts``: what stands at a failure's place, by the words that name the place, with a terminal's colours.
     """
 
     patches: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ def report_body(report: Report, extras: Extras) -> str:
 
 def style() -> str:
     """Return the style that a report's markup needs."""
-    return STYLE.read_text(encoding="utf-8") + diffs.style()
+    return STYLE.read_text(encoding="utf-8") + diffs.style() + ansi.style()
 
 
 def page(title: str, body: str) -> str:
@@ -89,7 +89,8 @@ def _score_figure(report: Report, task: TaskPart) -> str:
 
 def _figure(drawn: str, caption: str, behind: Table) -> str:
     return (
-        f"<figure>{drawn}<figcaption>{safe(caption)}</figcaption>"
+        f'<figure><div class="wide" tabindex="0" role="region" aria-label="picture">{drawn}</div>'
+        f"<figcaption>{safe(caption)}</figcaption>"
         f"<details><summary>The same as a table</summary>{_table(behind)}</details></figure>\n"
     )
 
@@ -152,8 +153,7 @@ def _item(item: Item, excerpts: Mapping[str, str]) -> str:
 
 
 def _excerpt(text: str) -> str:
-    lines = "\n".join(map(safe, text.splitlines()))
-    return f'<pre class="excerpt" tabindex="0">{lines}</pre>' if lines else ""
+    return f'<pre class="excerpt" tabindex="0">{ansi.render(text)}</pre>' if text else ""
 
 
 def _folded(table: Table) -> str:

@@ -47,6 +47,8 @@ def sentences(status: dict[str, Any], encoding: str | None = "utf-8") -> Iterato
     if (hours := fleet.get("hours")) is not None and hours * 3600 >= TELLING_S:
         yield _throughput(fleet)
         yield from _so_far(fleet.get("gains"), encoding)
+    if budget := fleet.get("budget"):
+        yield _text(budget)
     for trouble in daemon.get("trouble") or ():
         yield f"Needs you: {trouble}"
 

@@ -19,6 +19,8 @@ MARKS = 4  # combining marks on one letter; more is meant to smear over other li
 
 def clean(text: str) -> str:
     """Return ``text`` on one line, without anything that moves, colours, reorders or hides."""
+    if text.isascii() and text.isprintable():  # most of all text, and what is live cleans all of it every second
+        return text.strip()
     return " ".join(lines(text)).strip()
 
 
@@ -44,7 +46,7 @@ def _one(line: str) -> str:
 
 def width(text: str) -> int:
     """Return how many columns ``text`` takes."""
-    return sum(map(_columns, text))
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def _columns(char: str) -> int:

@@ -1,15 +1,12 @@
-"""What `ralphd top` shows, as values: lines, rows in order, and which cells of the screen are to be written anew."""
+"""What `ralphd top` shows, as values: the sentences of the night, and the rows of its loops in order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ralphd.views.status import HEADER, NUMBERS, cells, in_order, sentences
 from ralphd.views.text import COLUMNS, clean, fit, pad
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # How wide each column is in 80 columns; what is left of the line belongs to the note.
 WIDTHS = (10, 8, 6, 6, 4, 16, 5)
@@ -24,15 +21,6 @@ class Shown:
     lines: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """A cell that shows something else now."""
-
-    row: int
-    column: int
-    text: str
 
 
 def shown(status: dict[str, Any], columns: int = COLUMNS) -> Shown:
@@ -57,15 +45,9 @@ def fitted(row: tuple[str, ...], widths: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(pad(fit(clean(cell), wide), wide, right=n in NUMBERS) for n, (cell, wide) in pairs)
 
 
-def changes(before: Shown, after: Shown) -> Iterator[Change]:
-    """Yield the cells to be written anew in the rows that both screens have."""
-    for number, (old, new) in enumerate(zip(before.rows, after.rows, strict=False)):
-        if old != new:
-            yield from (
-                Change(row=number, column=column, text=text)
-                for column, (was, text) in enumerate(zip(old, new, strict=True))
-                if was != text
-            )
+def line(cells: tuple[str, ...]) -> str:
+    """Return a row as it stands on the screen."""
+    return (" " * GAP).join(cells)
 
 
 def place_of(name: str, now: Shown, before: int) -> int:

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
-from textual.coordinate import Coordinate
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets import Footer, Input, Static
 
 from ralphd.core.errors import RalphdError
 from ralphd.views.status import HEADER
 from ralphd.views.text import clean, fit
-from ralphd.views.top import GAP, Shown, changes, column_widths, place_of, shown
+from ralphd.views.top import Shown, column_widths, fitted, line, place_of, shown
+from ralphd.views.top_rows import Rows
 
 POLL_S = 1.0
 LOG_LINES = 200  # kept of the chosen loop; the panel shows its end
@@ -129,9 +129,8 @@ class Top(App[None]):
     CSS = """
     #night { height: auto; max-height: 9; }
     #said { height: auto; max-height: 3; text-style: bold; }
-    DataTable { height: 2fr; min-height: 4; scrollbar-size: 0 1; }
-    DataTable > .datatable--cursor { text-style: reverse; }
-    DataTable > .datatable--header { text-style: bold underline; }
+    #head { height: 1; text-style: bold underline; }
+    Rows { height: 2fr; min-height: 3; }
     #about { height: 1; text-style: bold; }
     #log { height: 1fr; min-height: 3; }
     """
@@ -148,7 +147,7 @@ class Top(App[None]):
     def __init__(self, source: Source) -> None:
         super().__init__(ansi_color=True)
         self._source = source
-        self._shown, self._wide = Shown(), 0
+        self._shown = Shown()
         self._status: dict[str, Any] = {}
         self._texts: dict[str, str] = {}
         self.watcher = Watcher(source, lambda: self.post_message(Told()))
@@ -156,30 +155,30 @@ class Top(App[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="night", markup=False)
         yield Static(id="said", markup=False)
-        yield DataTable[Text](cursor_type="row", cell_padding=0, zebra_stripes=False)
+        yield Static(id="head", markup=False)
+        yield Rows()
         yield Static(id="about", markup=False)
         yield Static(id="log", markup=False)
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         self.theme = "ansi-dark"  # the terminal's own colours: light or dark, and none where there are none
-        self._columns()
         self._put("night", "Asking the daemon ...")
         self.query_one("#said").display = False
-        self.table.focus()
+        self.rows.focus()
         self.watcher.start()
 
     def on_unmount(self) -> None:
         self.watcher.close()
 
     @property
-    def table(self) -> DataTable[Text]:
-        return self.query_one(DataTable)
+    def rows(self) -> Rows:
+        return self.query_one(Rows)
 
     @property
     def chosen(self) -> str:
         """Name the loop under the cursor; empty: there is none."""
-        row = self.table.cursor_row
+        row = self.rows.cursor_row
         return self._shown.names[row] if 0 <= row < len(self._shown.names) else ""
 
     # ------------------------------------------------------------------ what is shown
@@ -199,33 +198,18 @@ class Top(App[None]):
         self._show_log()
 
     def _show(self, status: dict[str, Any]) -> None:
-        chosen, row = self.chosen, self.table.cursor_row
-        if self.size.width != self._wide:
-            self._columns()
+        chosen, row, wide = self.chosen, self.rows.cursor_row, self.size.width
         before, self._status = self._shown, status
-        now = shown(status, self._wide)
-        table = self.table
-        for number in range(len(now.rows), len(before.rows)):
-            table.remove_row(str(number))
-        for change in changes(before, now):
-            at = Coordinate(change.row, change.column)
-            table.update_cell_at(at, plain(change.text), update_width=False)
-        for number in range(len(before.rows), len(now.rows)):
-            table.add_row(*map(plain, now.rows[number]), key=str(number))
-        self._shown = now
+        self._shown = now = shown(status, wide)
+        self._put("head", line(fitted(HEADER, column_widths(wide))))
+        self.rows.put([line(cells) for cells in now.rows])
         if now.rows and before.names != now.names:
-            table.move_cursor(row=place_of(chosen, now, row), animate=False)
-
-    def _columns(self) -> None:
-        self.table.clear(columns=True)
-        self._shown, self._wide = Shown(), self.size.width
-        for name, wide in zip(HEADER, column_widths(self._wide), strict=True):
-            self.table.add_column(plain(fit(name, wide)), width=wide if name == HEADER[-1] else wide + GAP)
+            self.rows.choose(place_of(chosen, now, row))
 
     def on_resize(self) -> None:
         self.watcher.hurry()
 
-    def on_data_table_row_highlighted(self) -> None:
+    def on_rows_chosen(self) -> None:
         if self.chosen != self.watcher.chosen:
             self.watcher.chosen = self.chosen
             self.watcher.hurry()

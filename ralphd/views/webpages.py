@@ -62,10 +62,9 @@ def now(status: dict[str, Any]) -> str:
 
 
 def now_regions(status: dict[str, Any]) -> Regions:
-    """Return the fleet's lines, and a row a loop: what needs a person comes first."""
+    """Return the fleet's lines, and a row a loop, in the order of `ralphd top`: what needs a person comes first."""
     lines = "".join(sentence(line) for line in words.sentences(status))
-    loops = sorted(status.get("loops") or (), key=lambda loop: not _needs_person(loop))
-    return {"fleet": lines, **{f"row-{place}": _row(loop) for place, loop in enumerate(loops)}}
+    return {"fleet": lines, **{f"row-{place}": _row(loop) for place, loop in enumerate(words.in_order(status))}}
 
 
 def loop_page(loop: dict[str, Any], regions: Regions, *, actions: bool) -> str:
@@ -117,11 +116,6 @@ def changes(seen: Regions, regions: Regions) -> str:
         return "event: anew\ndata: 1\n\n"
     fresh = {name: markup for name, markup in regions.items() if seen.get(name) != markup}
     return f"event: regions\ndata: {json.dumps(fresh)}\n\n" if fresh else ""
-
-
-def _needs_person(loop: Mapping[str, Any]) -> bool:
-    note = str(loop.get("note") or "")
-    return loop.get("state") == "dead" or (loop.get("state") == "paused" and bool(note)) or note.startswith("asks: ")
 
 
 def _row(loop: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ralphd.core.actions import ASKED
 from ralphd.core.outcomes import TABLE, Charge, Kind, Response
 from ralphd.core.report import iso
+from ralphd.core.spending import dollars
 from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
 from ralphd.views.text import number
 
@@ -134,9 +135,25 @@ def _night(report: Report) -> Iterator[Block]:
     )
     if totals.gain_per_h is not None:
         yield Paragraph(text=f"Verified gain: {number(totals.gain)}{_an_hour(totals)}.")
+    yield from _budget(report)
     if totals.tokens_in is not None or totals.tokens_out is not None:
         tokens = f"{big(totals.tokens_in)} tokens in, {big(totals.tokens_out)} out"
         yield Paragraph(text=f"{tokens}; {_cost(totals)}.")
+
+
+def _budget(report: Report) -> Iterator[Block]:
+    """Tell of a budget, first of all when it is spent."""
+    given, cost = report.night.budget_usd, report.totals.cost_usd
+    if given is None:
+        return
+    if cost is None:
+        yield Paragraph(
+            text=f"What it cost is not known, nor whether that is more than the budget of {dollars(given)}."
+        )
+    elif cost >= given:
+        yield Paragraph(text=f"The budget of {dollars(given)} is spent: the night cost {dollars(cost)}.")
+    else:
+        yield Paragraph(text=f"Of the budget of {dollars(given)} the night spent {dollars(cost)}.")
 
 
 def _cost(totals: Totals) -> str:

@@ -10,6 +10,7 @@ import pytest
 from ralphd.cli.evidence import EXCERPT_BYTES, WINDOW_BYTES, excerpt, excerpts
 from ralphd.core.report_facts import TraceFact
 from ralphd.views import html, words
+from ralphd.views.blocks import Item, Items
 
 SECRET = "hunter2-hunter2"
 
@@ -51,6 +52,21 @@ def test_no_secret_is_in_it_however_the_place_cuts_it(night):
     for start in range(len(key)):
         assert "MII" not in excerpt(str(night), at(log(night), start, start + 1)), start
     assert excerpt(str(night), at(log(night), len(key) - 3, len(key))) == "after"
+
+
+def test_no_colour_in_the_middle_of_a_secret_lets_it_through(night):
+    """`grep --color` marks what it looked for, wherever that is."""
+    for colour in ("\x1b[01;31m", "\x1b[K", "\x1b[m\x1b[K", "\x1b]8;;\x07"):
+        log(night).write_bytes(f"{colour}a hun{colour}ter2-hunter2 b sk-{colour}ant-abcdefgh12345678\n".encode())
+        told = excerpt(str(night), at(log(night)))
+        assert told == "a [redacted] b [redacted]"
+
+
+def test_colours_of_a_terminal_are_kept_as_classes(night):
+    log(night).write_bytes(b"\x1b[1;31mFAILED\x1b[0m <b>test</b>\x1b[2J\n")
+    told = excerpt(str(night), at(log(night)))
+    page = html.render_block(Items(items=(Item(text="failed", places=("p",)),)), {"p": told})
+    assert '<span class="t-bold t-red">FAILED</span> &lt;b&gt;test&lt;/b&gt;</pre>' in page
 
 
 def test_a_verdict_s_file_is_free_of_the_loop_s_secrets_too(night):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.nightbox import NightBox, night_box
 from support.repositories import commit, repository
+from support.terminal import Terminal
 
 AGENT = """#!/bin/sh
 cat >/dev/null
@@ -37,35 +36,6 @@ score = "regex:([0-9]+)"
 """
 
 
-class Terminal:
-    """A pane of a tmux server of its own that runs one command, as a person sees it."""
-
-    def __init__(self, socket: Path, box: NightBox) -> None:
-        self._socket, self._box = str(socket), box
-        self._env = {**box.env, "NO_COLOR": "1", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
-
-    def tmux(self, *arguments: str, check: bool = True) -> str:
-        argv = ["tmux", "-f", "/dev/null", "-S", self._socket, *arguments]
-        done = subprocess.run(argv, env=self._env, cwd=self._box.repo, capture_output=True, text=True, check=False)
-        assert done.returncode == 0 or not check, (arguments, done.stderr)
-        return done.stdout
-
-    def run(self, *argv: str) -> None:
-        self.tmux("new-session", "-d", "-x", "80", "-y", "24", "-s", "t", f"{shlex.join(argv)}; echo LEFT; cat")
-
-    def screen(self, *more: str) -> str:
-        return self.tmux("capture-pane", "-p", *more, "-t", "t")
-
-    def press(self, *keys: str) -> None:
-        self.tmux("send-keys", "-t", "t", *keys)
-
-    def wait(self, pattern: str) -> str:
-        """The screen once it shows that."""
-        return self._box.wait_until(
-            lambda: re.search(pattern, found := self.screen()) and found, f"{pattern} in\n{self.screen()}"
-        )
-
-
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[NightBox]:
     repo = repository(tmp_path / "repo")
@@ -80,9 +50,9 @@ def box(tmp_path: Path) -> Iterator[NightBox]:
 
 @pytest.fixture
 def terminal(box: NightBox) -> Iterator[Terminal]:
-    opened = Terminal(box.state.parent / "t.sock", box)
+    opened = Terminal(box.state.parent / "t.sock", box.env, box.repo)
     yield opened
-    opened.tmux("kill-server", check=False)
+    opened.close()
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ class Site:
             got = b""
             while chunk := connection.recv(65536):
                 got += chunk
-                if until and until in got:
+                if (until and until in got) or _is_whole(got):
                     break
             return got
 
@@ -123,6 +123,13 @@ class Site:
     def post(self, target: str, data: object, headers: dict[str, str] | None = None) -> Answer:
         own = {"Origin": self.url, "Content-Type": "application/json", "X-Ralphd-Token": self.token}
         return self.ask("POST", target, {**own, **(headers or {})}, json.dumps(data))
+
+
+def _is_whole(got: bytes) -> bool:
+    """Tell whether an answer that says its length is all there: a connection may be kept for more."""
+    head, end, body = got.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+    return bool(end and length) and len(body) >= int(length[1])
 
 
 def entered(url: str) -> Site:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import json
 import types
 from collections.abc import Iterator
@@ -12,22 +13,26 @@ from pathlib import Path
 import pytest
 from support.nights import NIGHT, Night, commit
 
-from ralphd.cli import logs, reports, shipped
+from ralphd.cli import logs, reports, shipped, take, webserve
 from ralphd.cli.excerpt import excerpt
+from ralphd.cli.place import Place
+from ralphd.cli.taker import Outcome as TakeOutcome
 from ralphd.cli.wire import logger
 from ralphd.core import events, records
 from ralphd.core.actions import Pause
 from ralphd.core.advice import Case, Row, question
+from ralphd.core.model import Verdict
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.redact import MARK, Redactor
 from ralphd.core.report import report, to_json
 from ralphd.core.signals import Said
+from ralphd.core.taking import Standing, Tried
 from ralphd.daemon.act import Doer
 from ralphd.daemon.requests import Desk
 from ralphd.edges import nightfile
 from ralphd.edges.journal import Journal, JournalReader
 from ralphd.pane.digest import Digest
-from ralphd.views import html, markdown, terminal
+from ralphd.views import html, markdown, terminal, webpages
 
 KNOWN = (  # what ralphd.toml passes on: it needs no shape
     "correct horse battery staple", "a.b*c[d](e)\\f$g^h|i", "p@ss/w0rd+with=signs&more", "x1y2" * 50, "s3cr3t",
@@ -99,7 +104,12 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for number, canary in enumerate(CANARIES):
         place = folder / str(number)
         place.mkdir()
-        for name, text in (*kept(place, canary), *told(place, canary)):
+        for name, text in (
+            *kept(place, canary),
+            *looked(place, canary),
+            *taking(place, canary),
+            *told(place, canary),
+        ):
             texts.setdefault(name, []).append(text)
     return {name: "\n".join(parts) for name, parts in texts.items()}
 
@@ -138,6 +148,36 @@ def extras(place: Path, canary: str) -> html.Extras:
     return html.Extras(patches={"main": hide(patch)}, subjects={commit(2): hide(f"the key is {canary}")})
 
 
+def looked(place: Path, canary: str) -> Iterator[tuple[str, str]]:
+    """What the dashboard's pages are made of, out of the same folder; a sentence is cut, and colours are in it."""
+    loop = place / "nights" / NIGHT / "loops" / "fix-1"
+    (loop / "logs").mkdir(parents=True)
+    (loop / "loop.json").write_text(json.dumps({"cli": "command", "secrets": KNOWN}))
+    said = [json.dumps({"type": "text", "text": f"{'.' * before}{canary}"}) for before in (10, *range(360, 404, 8))]
+    (loop / "logs" / "001-00001.log").write_text("\n".join(said) + "\n")
+    made = webserve.sources(Place(state=str(place)), None, allow_actions=False)
+    digest = made.digest(NIGHT, "fix-1")
+    assert digest.count("says:") == len(said)
+    assert not [part for part in ("correct", "sk-an", "ghp_a", "p@ss", "AKIAI") if part in digest]
+    regions = webpages.loop_regions({"id": "fix-1"}, made.outcomes(NIGHT, "fix-1"), digest)
+    yield "web: a loop", webpages.loop_page({"id": "fix-1"}, regions, actions=True)
+    yield "web: the report", made.report(NIGHT)[1]
+
+
+def taking(place: Path, canary: str) -> Iterator[tuple[str, str]]:
+    """What `take` says of a verifier that quotes what it judged."""
+    at = Standing(commit="a" * 40, tree="b" * 40, score=1.0, passed=False)
+    verdict = Verdict(task="main", loop="fix-1", commit="a" * 40, tree="b" * 40, score=None, passed=False, why=canary)
+    outcome = TakeOutcome(
+        start=at, tried=(Tried(loops=("fix-1",), kept=False, why=canary, standing=at, verdict=verdict),), taken=None
+    )
+    for name, as_json in (("take", False), ("take --json", True)):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), pytest.raises(take.NotTakenError):
+            take._tell(Place(state=str(place)), outcome, NIGHT, as_json=as_json)
+        yield name, said.getvalue()
+
+
 def told(place: Path, canary: str) -> Iterator[tuple[str, str]]:
     """What is said to somebody as it happens."""
     redact, written = Redactor(KNOWN), list[bytes]()
@@ -170,7 +210,7 @@ def test_there_are_forty_and_twelve_ways_out(shown: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "way",
     ["journal.db", "journal entries --json", "night.json", "daemon.log", "report --json", "report --markdown", "report",
-     "report --html", "pane", "notification", "the model's question", "status"],
+     "report --html", "web: a loop", "web: the report", "take", "take --json", "pane", "notification", "the model's question", "status"],
 )  # fmt: skip
 def test_no_secret_comes_out(shown: dict[str, str], way: str) -> None:
     assert leaked(shown[way]) == []

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from textual.widgets import DataTable, Input
+from textual.widgets import Input
 
 from ralphd.core.errors import NothingRunning
 from ralphd.views.top_app import Source, Top
@@ -193,22 +193,42 @@ def test_a_hostile_name_or_note_is_only_text(name):
     run(night, play, size=(120, 30))
 
 
-def test_five_hundred_loops_change_a_cell_at_a_time():
+def test_of_five_hundred_loops_only_what_changed_is_drawn_again():
     night = FakeNight(512)
-    written = []
+    drawn = []
 
     async def play(app, pilot):
-        await until(pilot, lambda: app.query_one(DataTable).row_count == 512, "all rows")
-        table = app.query_one(DataTable)
-        update = table.update_cell_at
-        table.update_cell_at = lambda *args, **more: (written.append(args[0]), update(*args, **more))
+        await until(pilot, lambda: len(app.rows.lines) == 512 and "loop-9 " in text_of(app), "all rows")
+        rows = app.rows
+        draw = rows.render_line
+        rows.render_line = lambda y: (drawn.append(y), draw(y))[1]
         night.loops[7] |= {"trajectory": 2, "quiet_for_s": 1.0}
-        await until(pilot, lambda: table.get_cell_at((7, 4)).plain.strip() == "2", "the new cell")
-        assert [tuple(at) for at in written] == [(7, 4)]
+        night.loops[300] |= {"trajectory": 2}  # nobody sees it
+        await until(pilot, lambda: rows.lines[7].split()[4] == "2" and drawn, "the new session")
+        assert set(drawn) == {7}
         assert any(line.startswith("loop       state") for line in text_of(app).splitlines())  # not scrolled sideways
         await pilot.press("ctrl+end")
         await until(pilot, lambda: app.chosen == "loop-512", "the last row")
-        assert "loop-512" in text_of(app)
+        await until(pilot, lambda: "loop-512" in text_of(app))
+
+    run(night, play)
+
+
+def test_the_cursor_is_moved_by_keys_and_the_mouse_and_stays_in_sight():
+    night = FakeNight(100)
+
+    async def play(app, pilot):
+        await until(pilot, lambda: "loop-3 " in text_of(app))
+        for keys, name in (
+            (["up"], "loop-1"), (["down"] * 3, "loop-4"), (["end"], "loop-100"), (["down"], "loop-100"),
+            (["home"], "loop-1"), (["pagedown"], ""), (["pageup"], "loop-1"), (["ctrl+end", "up"], "loop-99"),
+        ):  # fmt: skip
+            await pilot.press(*keys)
+            assert app.chosen == name or not name
+            await until(pilot, lambda: f"{app.chosen} " in text_of(app), "the chosen row")
+        await pilot.press("home")
+        await pilot.click(app.rows, offset=(3, 2))
+        await until(pilot, lambda: app.chosen == "loop-3", "the row that was clicked")
 
     run(night, play)
 

@@ -8,7 +8,7 @@ import pytest
 
 from ralphd.views.status import HEADER, render_status, spark
 from ralphd.views.text import width
-from ralphd.views.top import Change, Shown, changes, column_widths, place_of, shown
+from ralphd.views.top import Shown, column_widths, place_of, shown
 
 LOOP = {
     "id": "fix-1", "state": "running", "trajectory": 3, "score": 9.0, "best_score": 12.5, "last_outcome": "done.next",
@@ -53,13 +53,6 @@ def test_a_row_fills_the_line_exactly(columns):
     [row] = shown(status, columns).rows
     assert [width(cell) for cell in row] == list(column_widths(columns))
     assert sum(column_widths(columns)) + len(HEADER) == columns
-
-
-def test_only_what_is_different_is_written_anew():
-    before = shown(a_status({"id": "a"}, {"id": "b"}))
-    after = shown(a_status({"id": "a"}, {"id": "b", "trajectory": 4}))
-    assert list(changes(before, after)) == [Change(row=1, column=4, text="   4")]
-    assert list(changes(after, after)) == []
 
 
 def test_the_cursor_stays_with_its_loop():

@@ -19,6 +19,10 @@ ALIEN = "document.querySelectorAll('iframe,img,object,embed,base,form,input,scri
 HANDLERS = (
     "[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on'))).length"
 )
+CUT_OFF = (  # what reaches over the paper's edge, be it behind a scroll bar
+    "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
+    ".map(e => e.outerHTML.slice(0, 80))"
+)
 DEADLINE_S = 60.0
 NOBODY = object()
 pytestmark = pytest.mark.slow
@@ -82,6 +86,22 @@ def test_every_page_fits_and_complains_of_nothing(chromium, width, dark):
             assert all(url.startswith(site.url) for url in chromium.requests()), page
             background = chromium.value("getComputedStyle(document.body).backgroundColor")
             assert background == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
+        chromium.open("about:blank")
+
+
+@pytest.mark.parametrize("width", [600, 700])  # A4 and letter have some 700 between usual margins
+def test_every_page_prints_whole_on_paper(chromium, width):
+    """Light though the browser is dark, nothing cut off at the right, none of what only a screen needs."""
+    with dashboard(a_night(), actions=True) as site:
+        come_in(chromium, site)
+        for page in PAGES:
+            chromium.open(site.url + page, width=width, dark=True, media="print")
+            assert chromium.value("document.documentElement.scrollWidth") <= width, page
+            assert chromium.value(CUT_OFF) == [], page
+            assert chromium.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", page
+            assert chromium.value("getComputedStyle(document.querySelector('nav')).display") == "none"
+            assert chromium.complaints() == [], page
+            assert chromium.call("Page.printToPDF")["data"].startswith("JVBER")
         chromium.open("about:blank")
 
 

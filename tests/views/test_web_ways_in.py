@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from support.dashboard import SESSION, TOKEN, Night, dashboard
+from support.dashboard import SESSION, TOKEN, Night, dashboard, loop_row, status_of
 
 from ralphd.core.errors import NothingRunning
+from ralphd.views.top import shown
 from ralphd.views.webgate import POLICY
 
 PAGES = (
@@ -213,6 +216,17 @@ def test_every_answer_forbids_what_a_page_of_ours_does_not_need(place):
         assert not [name for name in answer.headers if name.startswith("access-control")]
         assert "server" not in answer.headers
         assert "unsafe" not in POLICY
+
+
+def test_the_loops_stand_in_the_order_of_top():
+    rows = [loop_row("loop-10"), loop_row("loop-2", state="waiting"), loop_row("loop-5", state="dead")]
+    rows.append(loop_row("loop-6", needs_person=True, note="asks: may I?"))
+    night = Night(status=status_of(*rows))
+    with dashboard(night) as site:
+        page = site.ask("GET", "/").body
+    assert re.findall(r'href="/loop/([^"]+)"', page) == list(shown(night.status).names)
+    assert list(shown(night.status).names) == ["loop-6", "loop-5", "loop-2", "loop-10"]
+    assert "needs you: asks: may I?" in page
 
 
 def test_a_night_that_nobody_answers_for_is_told_and_asked_for_seldom():

@@ -14,6 +14,7 @@ from ralphd.core.policy.rungs import Offer, Rung, offers, stuck
 from ralphd.core.policy.running import LEFT_BY_HANGUP, SPAWN_BACKOFF_MAX_S, SPAWN_PATIENCE_S, over
 from ralphd.core.policy.telling import tell
 from ralphd.core.policy.vetting import LOOPS_NAMED, vet
+from ralphd.core.spending import warn
 from ralphd.core.state import NightState
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
 # In order: of two decisions about one thing the first one counts.
 RULES = (
     tell_person,  # what waits for a person is told once
+    warn,  # what the night was given is spent
     running.end,  # a night whose time is up, or whose tasks are all done
     running.stop_all,  # then every loop stops
     running.finish_tasks,  # a task that reached its goal needs nobody any more

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ralphd.core.outcomes import Kind
+from ralphd.core.spending import Spending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,3 +73,4 @@ class Present:
     strains: tuple[Strain, ...] = ()
     bounds: Bounds = field(default_factory=Bounds)
     consulted: frozenset[str] = field(default_factory=frozenset)
+    spending: Spending = field(default_factory=Spending)

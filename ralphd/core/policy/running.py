@@ -9,6 +9,7 @@ from ralphd.core.actions import Decision
 from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind
 from ralphd.core.policy.present import LoopNow, Present
+from ralphd.core.spending import TITLE
 from ralphd.core.state import LoopState, NightState
 
 LEFT_BY_HANGUP = "SIGHUP"  # how a runner's last word begins when its window was closed under it
@@ -20,8 +21,12 @@ SPAWN_PATIENCE_S = 20.0
 
 
 def end(state: NightState, present: Present) -> Iterator[Decision]:
-    if not state.ending and (why := over(state, present.now)):
+    if not state.ending and (why := over(state, present.now) or _spent(present)):
         yield Decision(action=actions.EndNight(), why=why)
+
+
+def _spent(present: Present) -> str:
+    return TITLE if present.spending.ends_night and present.spending.over else ""
 
 
 def over(state: NightState, now: float) -> str:
@@ -76,7 +81,7 @@ def _may_share(one: LoopState, other: LoopState) -> bool:
 
 
 def keep_running(state: NightState, present: Present) -> Iterator[Decision]:
-    if state.ending or over(state, present.now):
+    if state.ending or over(state, present.now) or _spent(present):
         return
     for loop in wanted(state):
         seen = present.loops[loop.loop.id]
