@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-import psutil  # type: ignore[import-untyped]  # ships no types
-
 from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Strain
 
@@ -27,6 +25,8 @@ def strains(folder: str, proc: str = "/proc") -> tuple[Strain, ...]:
 
 def _memory(proc: str) -> Iterator[Strain]:
     stalled = _stalled(f"{proc}/pressure/memory")
+    import psutil  # type: ignore[import-untyped]  # noqa: PLC0415  # ships no types; who takes a night up must not wait
+
     memory = psutil.virtual_memory()
     share = memory.available / memory.total if memory.total else 1.0
     if stalled is not None and stalled >= STALLED:
