@@ -6,6 +6,11 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Its own limits are of time: 200 ms an example, which a machine with eight others at work doesn't keep.
+settings.register_profile("ralphd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ralphd")
 
 # Whoever starts us in the background (`scripts/test &`, nohup) leaves these ignored, and so would everything a test starts.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):

@@ -21,8 +21,9 @@ from ralphd.edges.processes import forbid_reading
 def web(*, port: int, allow_actions: bool, token_file: str, open_it: bool, as_json: bool) -> None:
     """Serve the night to a browser on this machine until Ctrl-C.
 
-    The address that is printed holds the token of this start: who has it may look. From another machine come through
-    `ssh -L PORT:127.0.0.1:PORT`, with the same PORT on both sides. /metrics is for Prometheus, the token its Bearer.
+    It prints an address to open. Whoever has that address may look until you end it; nobody else can, whatever user
+    of this machine they are. From another machine, first run `ssh -L PORT:127.0.0.1:PORT` there, with --port PORT here.
+    Prometheus reads /metrics, with the token behind the address's # as its bearer token.
     """
     if allow_actions and token_file:
         raise UsageError("agents could read a token that lies in a file: --allow-actions and --token-file exclude")
