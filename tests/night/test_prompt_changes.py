@@ -87,7 +87,8 @@ def test_each_session_reads_what_lies_there_or_none_begins(box: NightBox) -> Non
         end(box, session)
         session += 1
         must_be(box, session, text)
-    (box.home / "edit").write_text(str(prompt))
+    (box.home / "edit.new").write_text(str(prompt))
+    (box.home / "edit.new").rename(box.home / "edit")
     end(box, session)
     session += 2  # the next one makes the edit
     given(box, session - 1)
