@@ -503,13 +503,7 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
         case records.Repeating():
             loop.past.circling = entry.id
         case records.TrajectoryStarted(head=head):
-            loop.tip = head
-            loop.past.begin((entry.generation, entry.trajectory), head, second)
-            loop.trajectory = entry.trajectory
-            loop.session_open, loop.reset_to = True, ""
-            loop.held_kind = loop.held_why = ""
-            loop.waiting_until, loop.waiting_kind = None, ""
-            loop.compactions = 0
+            _apply_begin(loop, entry, head, second)
         case records.AgentStarted(pid=pid, account=account):
             loop.agent_pid, loop.account, loop.asked_s = pid, account, second
             loop.waiting_until, loop.waiting_kind = None, ""
@@ -536,6 +530,16 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.parked = {"ref": ref, "reason": PARKED_BECAUSE.get(outcome.kind, "its worktree was damaged")}
         case _:
             pass
+
+
+def _apply_begin(loop: LoopState, entry: Entry, head: str, second: float) -> None:
+    loop.tip = head
+    loop.past.begin((entry.generation, entry.trajectory), head, second)
+    loop.trajectory = entry.trajectory
+    loop.session_open, loop.reset_to = True, ""
+    loop.held_kind = loop.held_why = ""
+    loop.waiting_until, loop.waiting_kind = None, ""
+    loop.compactions = 0
 
 
 def _session(entry: Entry, ended: records.TrajectoryEnded, second: float) -> Session:
