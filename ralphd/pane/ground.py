@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ralphd.core.errors import GitError
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.records import Prepared, Repaired
-from ralphd.core.repairs import PASSING_LOCK_STALE_AFTER_S
+from ralphd.core.worktree_facts import PASSING_LOCK_STALE_AFTER_S
 from ralphd.pane import worktree
 from ralphd.pane.files import read_regular
 from ralphd.pane.worktree import Place
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ralphd.core.exchange import Assignment
-    from ralphd.core.repairs import WorktreeFacts
+    from ralphd.core.worktree_facts import WorktreeFacts
 
     Tell = Callable[[Prepared | Repaired], None]
 

@@ -17,9 +17,9 @@ from ralphd.core.repairs import (
     PutBranchBack,
     Repair,
     TieAgain,
-    WorktreeFacts,
     repairs,
 )
+from ralphd.core.worktree_facts import WorktreeFacts
 from ralphd.core.worktrees import MARKS_OF_OPEN_OPERATIONS, link_files
 from ralphd.pane.git import Git
 from ralphd.pane.rescue import (

@@ -7,7 +7,7 @@ import stat
 import time
 from dataclasses import dataclass
 
-from ralphd.core.repairs import (
+from ralphd.core.worktree_facts import (
     OWN_LOCK_STALE_AFTER_S,
     PASSING_LOCK_STALE_AFTER_S,
     SHARED_LOCK_STALE_AFTER_S,

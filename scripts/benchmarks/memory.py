@@ -11,9 +11,11 @@ GOAL_MIB = 6.0
 LOOPS = 16
 MIB = 1 << 20
 
-# An agent with an open tool call: the runner watches it, and the guard's wrapper lives.
+# An agent in its fourth session, with an open tool call: the runner has been through all that a session brings, and
+# watches; the guard's wrapper lives.
 AGENT = """\
 #!/bin/sh
+if [ "${RALPHD_TRAJECTORY:-4}" -lt 4 ]; then echo >>state.txt; git add state.txt; exec git commit -qm work; fi
 echo $$ >>"$BENCH/agents"
 if [ -n "${RALPHD_GUARD-}" ]; then exec "$RALPHD_GUARD" -c 'echo "$PPID" >>"$BENCH/guards"; exec sleep 1000'; fi
 exec sleep 1000

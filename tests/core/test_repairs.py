@@ -12,14 +12,13 @@ from ralphd.core.repairs import (
     EndOperation,
     History,
     KeepOldTip,
-    Lock,
     MoveLockAside,
     PutBranchBack,
     Repair,
     TieAgain,
-    WorktreeFacts,
     repairs,
 )
+from ralphd.core.worktree_facts import Lock, WorktreeFacts
 
 OLD, NEW = "a" * 40, "b" * 40
 SOUND = WorktreeFacts(
