@@ -154,85 +154,123 @@ def next_due(schedule: str, environ: Mapping[str, str]) -> float | None:
 
 def build(frame: Frame, journal: Journal, hooks: Hooks) -> Parts:
     """Wire a daemon for one night."""
-    place, state, environ = frame.place, frame.state, frame.environ
     inbox: Inbox = Inbox()
-    writer = JournalWriter(journal, hooks.spare)
-    slots = sum(task.task.verifier.slots for task in state.tasks.values())
-    slow, judges = ThreadPoolExecutor(1, "slow"), ThreadPoolExecutor(max(1, slots), "judge")
-    aside = ThreadPoolExecutor(1, "aside")
-    processes = LoopProcesses(clock=time.monotonic, wait=time.sleep)
-    nonce = secrets.token_hex(16)
-    verifiers = Verifiers(
-        place.night(state.id),
-        (*shipped.LEAN_PYTHON, shipped.GUARDED),
-        {**base_environment(environ), "RALPHD_NONCE": nonce},
-        lambda: processes.end_leftovers([nonce]),
+    opened = _open(frame, journal, hooks)
+    world = _world(frame, opened)
+    doer = _doer(world, inbox, opened)
+    night = Night(world=world, inbox=inbox, state=frame.state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)
+    consultant = _consultant(frame, journal, inbox)
+    night.consult, night.hears = consultant.heed, consultant.chronicle.hear
+    troubles: dict[str, str] = {}
+    daemon = Daemon(
+        night=night,
+        desk=Desk(night=night, facts=_facts(world, troubles, frame.environ), hide=journal.redactor.text),
+        closing=Closing(night=night),
+        hooks=hooks,
+        consultant=consultant,
+        guarding=Guarding(night=night),
+        troubles=troubles,
     )
-    folders = LoopFolders(boot_id())
-    world = World(
+    if world.notifier is not None:
+        daemon.news = _news(frame.state, lambda title, body: opened.aside.submit(doer.tell_person, title, body))
+    return Parts(daemon=daemon, inbox=inbox, close=lambda: _close(opened, consultant, night))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """What has a thread, a child or a file of its own. ``aside``: calls that a slow place elsewhere may hold."""
+
+    journal: Journal
+    writer: JournalWriter
+    folders: LoopFolders
+    processes: LoopProcesses
+    verifiers: Verifiers
+    notifier: Apprise | None
+    slow: ThreadPoolExecutor
+    judges: ThreadPoolExecutor
+    aside: ThreadPoolExecutor
+
+
+def _open(frame: Frame, journal: Journal, hooks: Hooks) -> Opened:
+    processes = LoopProcesses(clock=time.monotonic, wait=time.sleep)
+    slots = sum(task.task.verifier.slots for task in frame.state.tasks.values())
+    nonce = secrets.token_hex(16)
+    return Opened(
+        journal=journal,
+        writer=JournalWriter(journal, hooks.spare),
+        folders=LoopFolders(boot_id()),
+        processes=processes,
+        verifiers=Verifiers(
+            frame.place.night(frame.state.id),
+            (*shipped.LEAN_PYTHON, shipped.GUARDED),
+            {**base_environment(frame.environ), "RALPHD_NONCE": nonce},
+            lambda: processes.end_leftovers([nonce]),
+        ),
+        notifier=notifier(frame.config, frame.environ),
+        slow=ThreadPoolExecutor(1, "slow"),
+        judges=ThreadPoolExecutor(max(1, slots), "judge"),
+        aside=ThreadPoolExecutor(1, "aside"),
+    )
+
+
+def _world(frame: Frame, opened: Opened) -> World:
+    place, environ, redactor = frame.place, frame.environ, opened.journal.redactor
+    return World(
         clock=SystemClock(),
-        journal=writer,
+        journal=opened.writer,
         panes=TmuxPanes(tmux(place, environ), ("/usr/bin/tail", "-n", "200", "-F", place.log)),
         repositories=NightRepositories(),
-        folders=folders,
-        judge=verifiers,
-        host=processes,
+        folders=opened.folders,
+        judge=opened.verifiers,
+        host=opened.processes,
         config=frame.config,
         assignment=assigner(frame.program, environ),
         runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
-        log=logger(place.log, journal.redactor),
-        notifier=(told := notifier(frame.config, environ)),
-        hide=journal.redactor.text,
+        log=logger(place.log, redactor),
+        notifier=opened.notifier,
+        hide=redactor.text,
     )
 
+
+def _doer(world: World, inbox: Inbox, opened: Opened) -> Doer:
     def judged(intent: int, candidate: Candidate, verdict: Verdict) -> None:
         inbox.put(Judged(intent=intent, candidate=candidate, verdict=verdict))
 
     queue = VerifyQueue(
-        judge=verifiers,
-        pool=judges,
+        judge=world.judge,
+        pool=opened.judges,
         done=judged,
         superseded=lambda intent, by: inbox.put(ending(intent, by)),
     )
-    doer = Doer(world=world, inbox=inbox, slow=slow, aside=aside, queue=queue)
-    night = Night(world=world, inbox=inbox, state=state, sight=Sight(last_seq=dict(frame.last_seq)), doer=doer)
+    return Doer(world=world, inbox=inbox, slow=opened.slow, aside=opened.aside, queue=queue)
+
+
+def _facts(world: World, troubles: Mapping[str, str], environ: Mapping[str, str]) -> Callable[[], DaemonFacts]:
     started_at = time.time()
-    daemon: Daemon
+    return lambda: DaemonFacts(
+        pid=os.getpid(),
+        version=__version__,
+        started_at=started_at,
+        trouble=tuple(troubles.values()),
+        next_night_at=next_due(world.config.night.schedule, environ),
+    )
 
-    def facts() -> DaemonFacts:
-        troubles = tuple(daemon.troubles.values())
-        next_night_at = next_due(world.config.night.schedule, environ)
-        return DaemonFacts(
-            pid=os.getpid(),
-            version=__version__,
-            started_at=started_at,
-            trouble=troubles,
-            next_night_at=next_night_at,
-        )
 
-    consultant = _consultant(frame, journal, inbox)
-    night.consult, night.hears = consultant.heed, consultant.chronicle.hear
-    desk = Desk(night=night, facts=facts, hide=journal.redactor.text)
-    closing, guarding = Closing(night=night), Guarding(night=night)
-    daemon = Daemon(night=night, desk=desk, closing=closing, hooks=hooks, consultant=consultant, guarding=guarding)
-    if told is not None:
-        daemon.news = _news(state, lambda title, body: aside.submit(doer.tell_person, title, body))
-
-    def close() -> None:
-        verifiers.close()
-        consultant.close()
-        slow.shutdown(wait=True, cancel_futures=True)
-        judges.shutdown(wait=True, cancel_futures=True)
-        if told is not None and state.ended_at is None:
-            told.close()  # who only leaves a night must not wait for a slow place
-        aside.shutdown(wait=True, cancel_futures=state.ended_at is None)
-        if not writer.close():
-            world.log.error("not everything could be written to the journal", why=writer.trouble)
-        journal.close()
-        folders.close()
-
-    return Parts(daemon=daemon, inbox=inbox, close=close)
+def _close(opened: Opened, consultant: Consultant, night: Night) -> None:
+    """End what the night had open; who only leaves a night must not wait for a slow place elsewhere."""
+    leaves = night.state.ended_at is None
+    opened.verifiers.close()
+    consultant.close()
+    opened.slow.shutdown(wait=True, cancel_futures=True)
+    opened.judges.shutdown(wait=True, cancel_futures=True)
+    if opened.notifier is not None and leaves:
+        opened.notifier.close()
+    opened.aside.shutdown(wait=True, cancel_futures=leaves)
+    if not opened.writer.close():
+        night.world.log.error("not everything could be written to the journal", why=opened.writer.trouble)
+    opened.journal.close()
+    opened.folders.close()
 
 
 def notifier(config: Config, environ: Mapping[str, str]) -> Apprise | None:

@@ -37,7 +37,6 @@ class Response(StrEnum):
     END = "end"  # end the process, keep its work, go on with the next session
     REPAIR = "repair"  # a mechanical repair in place, then the next session
     RESTART = "restart"  # start the pane, the runner or the server again; the work goes on
-    RESTART_CLEAN = "restart_clean"  # rescue ref, reset to the last verified commit, new generation
     NOTE = "note"  # tell the next session through its prompt, from a fixed template
     NARROW = "narrow"  # fewer loops at once until the pressure is gone
     WAIT = "wait"  # leave everything as it is until the condition passes

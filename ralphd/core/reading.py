@@ -53,7 +53,6 @@ class Reading:
     settled: bool = False
     failed: Failed | None = None
     asked: str = ""
-    unread: int = 0
     plain: tuple[Unread, ...] = ()  # the last lines that were no events
 
     @property
@@ -83,7 +82,6 @@ class Reading:
             case Asked():
                 self.asked = signal.question
             case Unread():
-                self.unread += 1
                 if signal.text:
                     self.plain = (*self.plain[1 - PLAIN_LINES :], signal)
             case _:

@@ -21,10 +21,6 @@ MARKS_OF_OPEN_OPERATIONS = (
 )
 
 
-def branch_of(night: str, loop: str) -> str:
-    return f"{BRANCH_ROOT}{night}/{loop}"
-
-
 def is_branch(name: str) -> bool:
     """Say whether ``name`` is ``ralphd/<night>/<loop>`` with ids of the allowed letters."""
     return _BRANCH.match(name) is not None

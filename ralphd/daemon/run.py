@@ -24,7 +24,6 @@ from ralphd.daemon.requests import Desk
 from ralphd.daemon.tick import Night
 from ralphd.daemon.world import Assign
 
-PUT_BACK_MOST = 20  # in a night
 # A pass over 512 loops takes 2 ms, over eight 0.2 ms: a small night sees a session's end, and judges it, sooner.
 PASS_S, LEAST_PASS_S = 1.0, 0.2
 LOOPS_OF_A_WHOLE_PASS = 256
