@@ -14,7 +14,8 @@ from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Bounds, Present
 from ralphd.core.records import Repaired, RunnerStopped, TrajectoryEnded
-from ralphd.core.state import NightState, to_beat
+from ralphd.core.state import NightState
+from ralphd.core.verdicts import to_beat
 from ralphd.daemon.act import Doer
 from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Inbox, Settled, Stored
