@@ -115,5 +115,6 @@ def check_environment(agent: AgentConfig, environ: Mapping[str, str]) -> None:
     missing = [name for name in agent.env_pass if name not in environ]
     if missing:
         raise UsageError(
-            f"agent.env_pass names {', '.join(missing)}, which is not set here; export it, then start again"
+            f"agent.env_pass names {', '.join(missing)}, which is not set here; export it, or leave it out "
+            "if the agent needs none"
         )

@@ -16,7 +16,8 @@ from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Bounds, Present, Strain
 from ralphd.core.records import Repaired, RunnerStopped, TrajectoryEnded
 from ralphd.core.spending import spending
-from ralphd.core.state import NightState, to_beat
+from ralphd.core.state import NightState
+from ralphd.core.verdicts import to_beat
 from ralphd.daemon.act import Doer
 from ralphd.daemon.backlog import Backlog
 from ralphd.daemon.failpoints import hit

@@ -12,7 +12,8 @@ from ralphd.core.model import Candidate, Verdict, Verifier, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy.present import Head, LoopNow, Present
 from ralphd.core.policy.running import LEFT_BY_HANGUP
-from ralphd.core.state import Ending, LoopState, NightState, TaskState, to_beat
+from ralphd.core.state import Ending, LoopState, NightState, TaskState
+from ralphd.core.verdicts import to_beat
 
 
 def verify_bases(state: NightState, _present: Present) -> Iterator[Decision]:

@@ -15,7 +15,8 @@ from ralphd.core.policy.present import Present
 from ralphd.core.policy.running import wanted
 from ralphd.core.policy.sharing import prober, suffers
 from ralphd.core.policy.troubles import TABLE, Cause, Trouble, troubles
-from ralphd.core.state import LoopState, NightState, sound_commits
+from ralphd.core.state import LoopState, NightState
+from ralphd.core.verdicts import sound_commits
 
 
 class Rung(StrEnum):

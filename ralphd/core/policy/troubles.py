@@ -9,7 +9,8 @@ from enum import StrEnum
 from ralphd.core.history import Session
 from ralphd.core.model import Verdict
 from ralphd.core.outcomes import Contamination, Evidence, Kind, Outcome
-from ralphd.core.state import LoopState, NightState, TaskState, to_beat, valid
+from ralphd.core.state import LoopState, NightState, TaskState
+from ralphd.core.verdicts import to_beat, valid
 
 
 class Cause(StrEnum):
