@@ -130,7 +130,8 @@ def _trouble(message: str, start: int, end: int) -> tuple[Signal, ...]:
     number, why = int(waits[1] or 1), waits[2].strip(" ()")[:200]
     known = _status(why)
     silent_s = OBEYED_S if known == TOO_MANY else 0.0
-    return (Retrying(start=start, end=end, status=known, error=why, attempt=number, silent_s=silent_s),)
+    error = _name(why) or why
+    return (Retrying(start=start, end=end, status=known, error=error, attempt=number, silent_s=silent_s),)
 
 
 def _failed(message: str, start: int, end: int, *, final: bool) -> tuple[Signal, ...]:
@@ -139,17 +140,22 @@ def _failed(message: str, start: int, end: int, *, final: bool) -> tuple[Signal,
     if body and (told := error_object(body[0], start, end)):
         code = text(record(body[0].get("error")).get("code"))[:200]
         name, message = f"{told.error} {code}".strip(), told.message or message
-    flat = message[:TEXT_CHARS].replace("\u2019", "'").lower()
     failed = Failed(
         start=start,
         end=end,
         status=_status(message),
-        error=name or next((known for words, known in NAMES if flat.startswith(words)), ""),
+        error=name or _name(message),
         message=message[:TEXT_CHARS],
     )
     if not final:
         return (failed,)
     return (failed, Resulted(start=start, end=end, ok=False, text=message[:RESULT_CHARS], terminal="turn.failed"))
+
+
+def _name(message: str) -> str:
+    """Return our name for a trouble that the CLI tells in words of its own, empty for any other."""
+    flat = message[:TEXT_CHARS].replace("\u2019", "'").lower()
+    return next((known for words, known in NAMES if flat.startswith(words)), "")
 
 
 def _status(message: str) -> int | None:

@@ -19,6 +19,7 @@ from ralphd.core.classify import classify
 from ralphd.core.exchange import Assignment, Limits
 from ralphd.core.facts import EndedBy
 from ralphd.core.outcomes import Kind
+from ralphd.core.ownretries import retry_kind
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
 from ralphd.core.signals import Called, Compacted, Resulted, Retrying, Returned
@@ -162,6 +163,20 @@ def test_the_context_is_compacted_at_seventy_percent_where_its_window_is_known(m
 )
 def test_a_failed_turn_is_what_its_message_begins_with(message, kind):
     assert classify(facts("codex", failed(message), exit_code=1)).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("why", "kind"),
+    [
+        ("We\u2019re currently experiencing high demand, which may cause temporary errors.", Kind.OVERLOADED),
+        ("stream disconnected before completion: idle timeout waiting for SSE", Kind.STALLED),
+        ("unexpected status 500 Internal Server Error: x", Kind.CONNECTION),
+        ("of a kind that nobody has seen yet", Kind.CONNECTION),
+    ],
+)
+def test_what_it_waits_for_has_the_name_that_its_failure_would_have(why, kind):
+    (told,) = signals("codex", lines({"type": "error", "message": f"Reconnecting... 1/5 ({why})"}))
+    assert retry_kind(told) is kind
 
 
 def test_a_wait_of_its_own_is_no_failure():

@@ -39,9 +39,11 @@ name = "lines"
 command = "echo solved=$(grep -c . solved)"
 score = 'regex:solved=(\\d+)'
 """
-LASTING: dict[str, tuple[Answer, str]] = {
-    "opencode": (truncate(), "inference.truncated"),  # it would sit out the 500s for 79 s
-    "codex": (fault(500), "inference.overloaded"),  # it tells of high demand, and no status
+RATE_LIMIT = "Rate limit reached for requests"  # opencode tells the words alone
+LASTING: dict[str, tuple[Answer, set[str]]] = {
+    "opencode": (truncate(), {"inference.truncated"}),  # it would sit out the 500s for 79 s
+    # Of its first wait it tells the status; when it gives up, it tells of high demand. Which comes first is the gate's affair.
+    "codex": (fault(500), {"inference.overloaded", "inference.connection"}),
 }
 
 
@@ -71,16 +73,16 @@ def box(tmp_path: Path) -> Iterator[NightBox]:
 
 
 def test_a_night_of_two_loops_ends_with_a_true_report(box: NightBox, client: Client) -> None:
-    trouble, kind = LASTING.get(client.name, (fault(500), "inference.connection"))
+    trouble, kinds = LASTING.get(client.name, (fault(500), {"inference.connection"}))
     first, second = Director(), Outage(trouble)
     loops = ("loop-1", "loop-2")
-    first.play([fault(429, retry_after_s=1), solve(3), say("Solved three."), REST])
+    first.play([fault(429, RATE_LIMIT, retry_after_s=1), solve(3), say("Solved three."), REST])
     second.play([solve(2), say("Solved two."), REST])
     with serving(stories({"loop-1": first, "loop-2": second}, otherwise=story())) as server:
         configure(box, client, server)
         before = box.user_files()
         box.start("--width", "2", "--for", "1h")
-        box.wait_until(lambda: kind in box.outcomes("loop-2"), f"loop-2 meets {kind}", NIGHT_S)
+        box.wait_until(lambda: kinds & set(box.outcomes("loop-2")), f"loop-2 meets one of {kinds}", NIGHT_S)
         second.over.set()
         box.wait_until(lambda: scores(box) == {"loop-1": 3.0, "loop-2": 2.0}, "both loops have their score", NIGHT_S)
         box.wait_until(lambda: finished(box, loops) == dict.fromkeys(loops, 1), "both sessions have ended", NIGHT_S)
@@ -88,7 +90,7 @@ def test_a_night_of_two_loops_ends_with_a_true_report(box: NightBox, client: Cli
         assert not server.strangers
     report = box.report()
     tells_the_best(report, box.repo)
-    tells_what_happened(report, kind)
+    tells_what_happened(report, kinds)
     assert box.user_files() == before
 
 
@@ -182,12 +184,12 @@ def tells_the_best(report: dict[str, Any], repo: Path) -> None:
     assert {loop["id"]: loop["best_score"] for loop in report["loops"]} == {"loop-1": 3.0, "loop-2": 2.0}
 
 
-def tells_what_happened(report: dict[str, Any], kind: str) -> None:
+def tells_what_happened(report: dict[str, Any], kinds: set[str]) -> None:
     """What each loop met, what it used, and nothing that it didn't."""
     first, second = (next(loop for loop in report["loops"] if loop["id"] == name) for name in ("loop-1", "loop-2"))
     assert first["outcomes"].keys() <= {"done.next", "done.stopped", "inference.rate_limited"}
-    assert second["outcomes"].keys() <= {"done.next", "done.stopped", kind}
-    assert second["outcomes"][kind] >= 1
+    assert second["outcomes"].keys() <= {"done.next", "done.stopped", *kinds}
+    assert kinds & second["outcomes"].keys()
     for loop in (first, second):
         assert loop["outcomes"]["done.next"] == 1
         assert loop["tokens_in"] > 0
