@@ -12,24 +12,28 @@ from datetime import UTC, datetime
 
 from ralphd import __version__
 from ralphd.cli import preflight, settings, shipped
+from ralphd.cli.daemonlog import DaemonLog
 from ralphd.cli.place import Place
 from ralphd.cli.relearn import mend_journal
 from ralphd.cli.settings import Settings
-from ralphd.cli.wire import Frame, logger, open_journal, redactor, remembered, tmux
+from ralphd.cli.wire import Frame, open_journal, redactor, remembered, tmux
 from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
 from ralphd.core.errors import NothingRunning, UsageError
 from ralphd.core.events import Entry
+from ralphd.core.exchange import Want
 from ralphd.core.model import Task
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.redact import Redactor
 from ralphd.core.state import NightState
 from ralphd.daemon.failpoints import hit
 from ralphd.edges import nightfile
-from ralphd.edges.checkout import delivered_nights, describe_repo
+from ralphd.edges.checkout import delivered_nights, toplevel_of
 from ralphd.edges.journal import Journal, JournalReader, NightRow
+from ralphd.edges.loopfolder import LoopFolders
 from ralphd.edges.night_repository import NightRepository
-from ralphd.edges.schedule import local_zone
+from ralphd.edges.processes import boot_id
+from ralphd.edges.zone import local_zone
 
 Say = Callable[[str], None]
 
@@ -67,11 +71,10 @@ class Start:
     def begin(self) -> Begun:
         """Check everything, then write the night's first entries. Leaves nothing behind when it raises."""
         config = self.settings.read()
-        tmux(self.place, self.environ).check()
-        shipped.check_runner()
         open_night = find_open(self.place, config)
         if open_night is not None:
             return self._take_up(open_night)
+        self._check_tools()
         preflight.check_environment(config.agent, self.environ)
         asked = preflight.check_tasks(config, self.settings.folder, self.environ.get("PATH", os.defpath))
         program = preflight.find_program(config.agent, self.settings.folder, self.environ)
@@ -84,12 +87,18 @@ class Start:
         def say_and_log(text: str) -> None:
             """Tell it where it stays, too: who started this may never look at the terminal again."""
             self.say(text)
-            logger(self.place.log, redactor(config, self.environ)).warning(text)
+            DaemonLog(self.place.log, redactor(config, self.environ)).warning(text)
 
         mend_journal(self.place, config, lambda: open_journal(self.place, config, self.environ), say_and_log)
 
+    def _check_tools(self) -> None:
+        tmux(self.place, self.environ).check()
+        shipped.check_runner()
+
     def _take_up(self, row: NightRow) -> Begun:
         state, last_seq = remembered(self.place, Config(), row.id)
+        if not _all_run(state):
+            self._check_tools()
         own = settings.recalled(state.config)
         config = own.read()
         preflight.check_environment(config.agent, self.environ)
@@ -106,8 +115,8 @@ class Start:
     def _refresh_verifiers(state: NightState, config: Config, folder: str) -> None:
         """Take verifiers from the file again: the journal holds them with secrets redacted."""
         for task in config.tasks:
-            checkout = describe_repo(os.path.join(folder, os.path.expanduser(task.repo)))
-            name = plan.task_name(task.name, checkout.toplevel)
+            repo = os.path.join(folder, os.path.expanduser(task.repo))
+            name = plan.task_name(task.name, "" if task.name else toplevel_of(repo))
             if name in state.tasks:
                 state.tasks[name].task = replace(state.tasks[name].task, verifier=task.verify)
 
@@ -225,6 +234,12 @@ def leave_night_file(place: Place, config: Config, night: str, redact: Redactor)
         reader.close()
 
 
+def _all_run(state: NightState) -> bool:
+    """Tell whether no loop needs a window: who only adopts needs neither a sound tmux nor a runner that can start."""
+    folders = LoopFolders(boot_id())
+    return all(folders.alive(loop.loop.folder) for loop in state.loops.values() if loop.want is Want.RUNNING)
+
+
 def find_open(place: Place, config: Config | None = None) -> NightRow | None:
     """Return the night that has begun and not ended, if any."""
     try:
@@ -233,6 +248,18 @@ def find_open(place: Place, config: Config | None = None) -> NightRow | None:
         return None
     try:
         return next((row for row in reader.nights() if row.ended_at is None), None)
+    finally:
+        reader.close()
+
+
+def list_started(place: Place, config: Config | None = None) -> list[tuple[str, float]]:
+    """Return each night's id and when it began, in epoch seconds, the oldest first; none where no night has been."""
+    try:
+        reader = JournalReader.open(place.journal(config))
+    except NothingRunning:
+        return []
+    try:
+        return [(row.id, row.started_at) for row in reader.nights()]
     finally:
         reader.close()
 

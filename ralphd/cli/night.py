@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -71,8 +72,11 @@ def start(
     if word < 0 and not only_open:
         refuse_mistakes(settings)
     where = here.place(make=True)
+    gc.disable()  # what is loaded stays: to look through it again and again costs a tenth of a start
     from ralphd.cli import serve  # noqa: PLC0415  # the command that only launches must not load the daemon too
 
+    gc.freeze()
+    gc.enable()
     speak = serve.Word(write=_show) if word < 0 else serve.through(word)
     when = serve.When.ONLY_OPEN if only_open else serve.When.ONLY_SCHEDULED if only_scheduled else serve.When.NOW
     sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, when=when))

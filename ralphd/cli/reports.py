@@ -57,18 +57,6 @@ def list_nights(place: Place, config: Config | None = None) -> list[dict[str, ob
         reader.close()
 
 
-def list_started(place: Place, config: Config | None = None) -> list[tuple[str, float]]:
-    """Return each night's id and when it began, in epoch seconds, the oldest first; none where no night has been."""
-    try:
-        reader = JournalReader.open(place.journal(config))
-    except NothingRunning:
-        return []
-    try:
-        return [(row.id, row.started_at) for row in reader.nights()]
-    finally:
-        reader.close()
-
-
 def extras(place: Place, made: Report, config: Config | None) -> html.Extras:
     """Gather what only the HTML form shows: patches and subjects of the best commits, excerpts of logs.
 

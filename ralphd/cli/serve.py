@@ -7,19 +7,19 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralphd import __version__
 from ralphd.cli import memory, preflight
 from ralphd.cli.begin import Begun, Start, find_open, leave_night_file
 from ralphd.cli.place import Place
 from ralphd.cli.pulse import Pulse, pulse
-from ralphd.cli.reports import write_report
 from ralphd.cli.settings import Settings
-from ralphd.cli.wait import Wait, account_after, account_before
 from ralphd.cli.wire import Parts, assigner, build, known_secrets, on_request, redactor, tmux
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
@@ -37,11 +37,17 @@ from ralphd.edges.journal_backup import back_up
 from ralphd.edges.ownership import own
 from ralphd.edges.processes import boot_id, forbid_reading
 from ralphd.edges.reclaim import reclaim
-from ralphd.edges.schedule import Schedule
 from ralphd.edges.space import Ballast
 from ralphd.edges.strain import strains
 from ralphd.edges.systemd import forget
-from ralphd.edges.watch import Watch
+
+if TYPE_CHECKING:
+    from ralphd.edges.schedule import Schedule
+    from ralphd.edges.watch import Watch
+
+# Who takes a night up after its daemon died waits for what is loaded here, on a machine that is as busy as the loops
+# make it. So what isn't needed to adopt them (the report's words, schedules, the watch over files) is loaded later, in
+# the functions that need it; tests/cli/test_look_is_light.py holds that.
 
 REPORT_EVERY_S = 600.0  # so that a night which is cut short has a report of its last minutes
 
@@ -128,7 +134,7 @@ def _nights(start: Start, word: Word, heart: Pulse, when: When) -> None:
         start = replace(start, settings=before.settings)
         config = start.settings.read()
     if is_open or when is When.NOW:
-        start = account_before(start, config) if config.night.schedule else start
+        start = _account_before(start, config) if config.night.schedule else start
         ran = _serve(start, word, heart, only_open=when is When.ONLY_OPEN)
         after = _after(start, ran) if ran is not None else None
         if ran is None or after is None:
@@ -149,12 +155,22 @@ def _after(start: Start, ran: Begun) -> Config | None:
     if not config.night.schedule:
         memory.forget(start.place)
         return None
+    from ralphd.cli.wait import account_after  # noqa: PLC0415  # see above
+
     account_after(replace(start, settings=ran.settings), config)
     return config
 
 
+def _account_before(start: Start, config: Config) -> Start:
+    from ralphd.cli.wait import account_before  # noqa: PLC0415  # see above
+
+    return account_before(start, config)
+
+
 def _wait(start: Start, config: Config, word: Word, heart: Pulse) -> None:
     """Begin every night that is due, until a signal or `ralphd stop` while none runs."""
+    from ralphd.cli.wait import Wait  # noqa: PLC0415  # see above
+
     while True:
         wait = Wait(start=start, config=config, beat=heart.wait)
         on_signals(lambda message, wait=wait: wait.inbox.put(message))  # type: ignore[misc]  # bound now
@@ -208,9 +224,16 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
     night = begun.frame.state.id
     heart.adopted = begun.adopted and _has_run(begun.frame.state)
     ballast = Ballast(place.state)
+    company = ExitStack()  # what is set going once the loops run, and ends with us
+
+    def ready(text: str, *, runs: bool) -> None:
+        _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted, runs=runs)
+        company.callback(_schedule(begun, parts).close)
+        company.callback(_watch(begun, parts).close)
+
     hooks = Hooks(
-        ready=lambda text, runs: _tell_ready(word, heart, f"night {night}: {text}", adopted=begun.adopted, runs=runs),
-        report=lambda: write_report(place, begun.frame.config, night),
+        ready=lambda text, runs: ready(text, runs=runs),
+        report=lambda: _write_report(place, begun.frame.config, night),
         reload=lambda: reload(begun),
         backup=lambda: _back_up(place, begun),
         room=ballast.look,
@@ -223,25 +246,26 @@ def _run(place: Place, begun: Begun, word: Word, heart: Pulse, *, last: bool = T
     world.frame = lambda: leave_night_file(place, world.config, night, begun.journal.redactor)
     world.free_disk = lambda: reclaim(place.state, night, time.time())
     control = ControlServer(Path(place.state), on_request(parts.inbox))
-    watch = _watch(begun, parts)
-    schedule = _schedule(begun, parts)
     on_signals(parts.inbox.put)
     try:
         if heart.adopted:
             recover(parts.daemon.night)
             note_reboot(parts.daemon.night, boot_id())
-            if watch.mode != "inotify":
-                parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
         parts.daemon.run()
     finally:
         if last:
             heart.leave(f"leaving night {night}")
-        schedule.close()
-        watch.close()
+        company.close()
         control.close()
         parts.close()
         _keep_the_end(place, begun, parts)
         ballast.drop()
+
+
+def _write_report(place: Place, config: Config, night: str) -> None:
+    from ralphd.cli.reports import write_report  # noqa: PLC0415  # see above
+
+    write_report(place, config, night)
 
 
 def _back_up(place: Place, begun: Begun) -> None:
@@ -289,14 +313,21 @@ def reload(begun: Begun) -> tuple[Config, Assigner]:
 
 def _watch(begun: Begun, parts: Parts) -> Watch:
     """Watch what changes rarely: ralphd.toml, and what in a night repository can make git run something."""
+    from ralphd.edges.watch import Watch  # noqa: PLC0415  # see above
+
     paths = [begun.settings.path]
     for task in begun.frame.state.tasks.values():
         git_dir = os.path.join(task.task.night_repository, "repo.git")
         paths += [os.path.join(git_dir, name) for name in ("config", "config.worktree", "hooks", "info")]
-    return Watch(paths, lambda path: parts.inbox.put(Changed(path=path)))
+    watch = Watch(paths, lambda path: parts.inbox.put(Changed(path=path)))
+    if begun.adopted and watch.mode != "inotify":
+        parts.daemon.night.note(Kind.HOST_LIMITS, watch.why)
+    return watch
 
 
 def _schedule(begun: Begun, parts: Parts) -> Schedule:
+    from ralphd.edges.schedule import Schedule  # noqa: PLC0415  # see above
+
     schedule = Schedule(lambda name: parts.inbox.put(Rang(name=name)))
     schedule.every("report", REPORT_EVERY_S)
     schedule.every("backup", BACKUP_EVERY_S)

@@ -13,10 +13,10 @@ from queue import Empty
 
 from ralphd import __version__
 from ralphd.cli import memory
-from ralphd.cli.begin import Begun, Start
+from ralphd.cli.begin import Begun, Start, list_started
+from ralphd.cli.daemonlog import DaemonLog
 from ralphd.cli.memory import Memory
-from ralphd.cli.reports import list_started
-from ralphd.cli.wire import known_secrets, logger, on_request, remembered
+from ralphd.cli.wire import known_secrets, on_request, remembered
 from ralphd.core import waiting
 from ralphd.core.config import Config
 from ralphd.core.errors import ConfigError, RalphdError
@@ -27,7 +27,8 @@ from ralphd.core.status import DaemonFacts, status
 from ralphd.daemon.inbox import Asked, Inbox, Leave
 from ralphd.daemon.requests import NOTHING, refuse
 from ralphd.edges.control import ControlServer
-from ralphd.edges.schedule import calendar, local_zone
+from ralphd.edges.schedule import calendar
+from ralphd.edges.zone import local_zone
 
 LOOK_S = 1.0
 AGAIN_S = 60.0  # a night that can't begin (a mistake in ralphd.toml, a full disk) is tried again
@@ -53,7 +54,7 @@ class Wait:
         before = memory.recall(self.place)
         kept = before.waiting if before is not None else waiting.Waiting(looked_at=self.now())
         self.memory = Memory(settings=self.start.settings, waiting=kept)
-        self.log = logger(self.place.log, Redactor(known_secrets(self.config, self.start.environ)))
+        self.log = DaemonLog(self.place.log, Redactor(known_secrets(self.config, self.start.environ)))
         self.started_at = self.now().timestamp()
         self.stamp = self._stamp()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import secrets
@@ -12,13 +11,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TextIO, cast
-
-import structlog
 
 from ralphd import __version__
 from ralphd.cli import shipped
-from ralphd.cli.excerpt import excerpt
+from ralphd.cli.daemonlog import DaemonLog
 from ralphd.cli.place import Place
 from ralphd.core import policy
 from ralphd.core.config import Config
@@ -51,9 +47,9 @@ from ralphd.edges.panes import TmuxPanes
 from ralphd.edges.prices import price
 from ralphd.edges.processes import LoopProcesses, boot_id
 from ralphd.edges.repositories import NightRepositories
-from ralphd.edges.schedule import calendar, local_zone
 from ralphd.edges.tmux import Tmux
 from ralphd.edges.tmux_socket import socket_path
+from ralphd.edges.zone import local_zone
 
 SHORTEST_TOLD = 8  # characters of a value that could be a secret; a shorter one is in every other line
 
@@ -89,37 +85,6 @@ def known_secrets(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]
     return (*secrets_of(passed, config.agent.env), *config.notify.urls)
 
 
-class LogFile:
-    """A log that never stops who writes it: a line that a full disk refuses is left out."""
-
-    def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            os.write(self._fd, text.encode("utf-8", "backslashreplace"))
-        return len(text)
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-
-def logger(path: str, redactor: Redactor) -> structlog.typing.FilteringBoundLogger:
-    """Log sentences a person can follow in the home window: one line an event, appended, 0600."""
-    processors: list[structlog.typing.Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
-        structlog.processors.format_exc_info,
-        structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
-        lambda _logger, _method, line: redactor.text(str(line)),
-    ]
-    file = cast("TextIO", LogFile(path))  # all that structlog asks of it is there
-    logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
-        structlog.WriteLogger(file), processors=processors, wrapper_class=structlog.make_filtering_bound_logger(20)
-    )
-    return logger
-
-
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """What a daemon is made of beyond its ports; ``close`` ends what has threads or children."""
@@ -149,6 +114,8 @@ def next_due(schedule: str, environ: Mapping[str, str]) -> float | None:
     """Tell when a schedule has its next night, in epoch seconds; None when there is no schedule."""
     if not schedule:
         return None
+    from ralphd.edges.schedule import calendar  # noqa: PLC0415  # most nights have none
+
     due = calendar(schedule, local_zone(environ)).next_after(datetime.now(UTC))
     return due.timestamp() if due else None
 
@@ -228,7 +195,7 @@ def _world(frame: Frame, opened: Opened) -> World:
         assignment=assigner(frame.program, environ),
         runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
         template=lambda name: shipped.text(f"{name}.md"),
-        log=logger(place.log, redactor),
+        log=DaemonLog(place.log, redactor),
         notifier=opened.notifier,
         hide=redactor.text,
         price=price,
@@ -305,7 +272,7 @@ def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
         room=Room(stuck=policy.stuck, offers=policy.offers),
         budget=config.calls,
         system=lambda: shipped.text("supervisor.md"),
-        excerpt=lambda loop: excerpt(loop.loop.folder, frame.config.agent.cli, hide),
+        excerpt=lambda loop: _excerpt(loop.loop.folder, frame.config.agent.cli, hide),
         hide=hide,
         fence=lambda: secrets.token_hex(16),
         chance=random.random,
@@ -313,6 +280,12 @@ def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
     if config.model:
         _remember(frame, consultant)
     return consultant
+
+
+def _excerpt(folder: str, cli: str, hide: Callable[[str], str]) -> str:
+    from ralphd.cli.excerpt import excerpt  # noqa: PLC0415  # who takes a night up must not wait for it
+
+    return excerpt(folder, cli, hide)
 
 
 def _remember(frame: Frame, consultant: Consultant) -> None:
@@ -343,7 +316,7 @@ def remembered(place: Place, config: Config, night: str) -> tuple[NightState, di
     """Fold a night out of the journal. Raises JournalError when it isn't there."""
     reader = JournalReader.open(place.journal(config))
     try:
-        state = fold(reader.entries(night))
+        state = fold(reader.condensed(night))
         last_seq = reader.last_seq(night)
     finally:
         reader.close()

@@ -13,9 +13,11 @@ from math import isfinite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     T = TypeVar("T")
+    Reader = Callable[[object, str], object]
 
 
 class Malformed(ValueError):
@@ -44,48 +46,85 @@ def load(cls: type[T], data: object, where: str = "") -> T:
     if not isinstance(data, dict):
         raise Malformed(f"{where}: expected an object, got {type(data).__name__}")
     values = {}
-    for f in fields(cls):  # type: ignore[arg-type]  # every caller passes a dataclass
-        if f.name in data:
-            values[f.name] = _value(str(f.type), data[f.name], sys.modules[cls.__module__], f"{where}.{f.name}")
-        elif f.default is MISSING and f.default_factory is MISSING:
-            raise Malformed(f"{where}.{f.name}: missing")
+    for name, read, needed in _FIELDS.get(cls) or _fields(cls):
+        if name in data:
+            values[name] = read(data[name], f"{where}.{name}")
+        elif needed:
+            raise Malformed(f"{where}.{name}: missing")
     return cls(**values)
 
 
-def _value(kind: str, data: object, module: object, where: str) -> object:
-    kind = kind.strip()
+# What is known of each record after it was read once: a new daemon reads a whole night before it can go on.
+_FIELDS: dict[type, tuple[tuple[str, Reader, bool], ...]] = {}
+
+
+def _fields(cls: type) -> tuple[tuple[str, Reader, bool], ...]:
+    """Return the fields of a record: the name, what reads the value, and whether it must be there."""
+    module = sys.modules[cls.__module__]
+    _FIELDS[cls] = tuple(
+        (f.name, _reader(str(f.type).strip(), module), f.default is MISSING and f.default_factory is MISSING)
+        for f in fields(cls)
+    )
+    return _FIELDS[cls]
+
+
+def _reader(kind: str, module: object) -> Reader:
+    """Return what reads a value of an annotated kind. It is called with the value and with where that stands."""
     if kind.endswith("| None"):
-        return None if data is None else _value(kind[: -len("| None")], data, module, where)
+        inner = _reader(kind[: -len("| None")].strip(), module)
+        return lambda data, where: None if data is None else inner(data, where)
     if kind.startswith("tuple["):
+        return _tuple_reader(_reader(kind[len("tuple[") : -1].removesuffix(", ...").strip(), module))
+    if kind.startswith("dict["):
+        return _dict_reader(_reader(kind[len("dict[") : -1].split(",", 1)[1].strip(), module))
+    if kind == "object":
+        return lambda data, _where: data
+    if kind in _PLAIN:
+        return _plain_reader(kind, _PLAIN[kind])
+    return _named_reader(kind, getattr(module, kind, None))
+
+
+def _tuple_reader(inner: Reader) -> Reader:
+    def read(data: object, where: str) -> object:
         if not isinstance(data, list):
             raise Malformed(f"{where}: expected a list, got {type(data).__name__}")
-        inner = kind[len("tuple[") : -1].removesuffix(", ...")
-        return tuple(_value(inner, item, module, f"{where}[{n}]") for n, item in enumerate(data))
-    if kind.startswith("dict["):
+        return tuple([inner(item, f"{where}[{n}]") for n, item in enumerate(data)])
+
+    return read
+
+
+def _dict_reader(inner: Reader) -> Reader:
+    def read(data: object, where: str) -> object:
         if not isinstance(data, dict):
             raise Malformed(f"{where}: expected an object, got {type(data).__name__}")
-        inner = kind[len("dict[") : -1].split(",", 1)[1]
-        return {key: _value(inner, item, module, f"{where}.{key}") for key, item in data.items()}
-    return _plain(kind, data, module, where)
+        return {key: inner(item, f"{where}.{key}") for key, item in data.items()}
+
+    return read
 
 
-_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (float, int), "bool": (bool,)}
 
 
-def _plain(kind: str, data: object, module: object, where: str) -> object:
-    if kind == "object":
-        return data
-    if kind in _PLAIN:
-        right = isinstance(data, _PLAIN[kind]) and (kind == "bool" or not isinstance(data, bool))
-        if not right or (isinstance(data, float) and not isfinite(data)):
+def _plain_reader(kind: str, types: tuple[type, ...]) -> Reader:
+    def read(data: object, where: str) -> object:
+        # By its very type, so that a bool is no number.
+        if type(data) not in types or (type(data) is float and not isfinite(data)):
             raise Malformed(f"{where}: expected {kind}, got {type(data).__name__}")
-        return float(data) if kind == "float" and isinstance(data, int) else data
-    cls = getattr(module, kind, None)
-    if not isinstance(cls, type):
+        return float(data) if kind == "float" else data  # type: ignore[arg-type]  # one of its types
+
+    return read
+
+
+def _named_reader(kind: str, cls: object) -> Reader:
+    def refuse(_data: object, where: str) -> object:
         raise Malformed(f"{where}: no such record type {kind}")
-    if issubclass(cls, Enum):
+
+    def read_enum(data: object, where: str) -> object:
         try:
-            return cls(data)
+            return cls(data)  # type: ignore[operator]  # a class, see below
         except ValueError:
             raise Malformed(f"{where}: {str(data)[:60]!r} is not a {kind}") from None
-    return load(cls, data, where)
+
+    if not isinstance(cls, type):
+        return refuse
+    return read_enum if issubclass(cls, Enum) else lambda data, where: load(cls, data, where)

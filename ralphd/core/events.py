@@ -193,9 +193,12 @@ def action_to_json(action: actions.Action) -> tuple[str, dict[str, object]]:
     return type(action).__name__, data
 
 
+_ACTIONS: dict[str, type] = {cls.__name__: cls for cls in actions.Action.__args__}
+
+
 def action_from_json(type_: str, args: dict[str, object]) -> actions.Action:
-    classes = {cls.__name__: cls for cls in actions.Action.__args__}
-    if type_ not in classes:
+    cls = _ACTIONS.get(type_)
+    if cls is None:
         raise codec.Malformed(f"no such action {type_[:60]!r}")
-    action: actions.Action = codec.load(classes[type_], args)
+    action: actions.Action = codec.load(cls, args)
     return action

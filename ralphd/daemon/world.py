@@ -36,7 +36,7 @@ class World:
     assignment: Assign
     runner: Callable[[str], tuple[str, ...]]
     template: Callable[[str], str]
-    log: Any  # a structlog logger
+    log: Any  # cli/daemonlog.py: info, warning, error, exception, each with an event and facts by name
     notifier: ports.Notifier | None = None  # None: nobody is configured to be told
     hide: Callable[[str], str] = str  # takes secrets out of what leaves the house
     frame: Callable[[], None] = lambda: None

@@ -59,10 +59,7 @@ class Checkout:
 
 def describe_repo(path: str) -> Checkout:
     """Look at the checkout that holds ``path`` without changing a byte of it. Raises UsageError when there is none."""
-    here = os.path.realpath(path)
-    if not os.path.isdir(here):
-        raise UsageError(f"{path}: no such folder")
-    toplevel = _discover(here, "--show-toplevel")
+    here, toplevel = os.path.realpath(path), toplevel_of(path)
     git_dir = _discover(here, "--absolute-git-dir")
     common_dir = _discover(here, "--path-format=absolute", "--git-common-dir")
     git = Git(git_dir=git_dir)
@@ -80,6 +77,14 @@ def describe_repo(path: str) -> Checkout:
         uncommitted=_count_uncommitted(toplevel, git_dir, common_dir),
         mid_operation=open_operation(git_dir),
     )
+
+
+def toplevel_of(path: str) -> str:
+    """Return the root of the checkout that holds ``path``, by one call of git. Raises UsageError when there is none."""
+    here = os.path.realpath(path)
+    if not os.path.isdir(here):
+        raise UsageError(f"{path}: no such folder")
+    return _discover(here, "--show-toplevel")
 
 
 def resolve_base(repo: Checkout, rev: str) -> str:

@@ -14,6 +14,7 @@ from ralphd.core.events import Entry, NightEnded
 from ralphd.edges import journal_db
 from ralphd.edges.journal_mark import MarkWriter
 from ralphd.edges.journal_schema import ENTRY, REVISION, entry_of, row_of
+from ralphd.edges.journal_signs import newest_signs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -202,6 +203,14 @@ class JournalReader:
         wanted = self._all().where(ENTRY.c.night == night)
         return self._pages(wanted if types is None else wanted.where(ENTRY.c.type.in_(sorted(types))), after_id)
 
+    def condensed(self, night: str) -> Iterator[Entry]:
+        """Yield the night's entries as a fold needs them: without signs of life that newer ones outdate.
+
+        Those are most of a long night, and who takes it up waits for each that is read.
+        """
+        rows = newest_signs(self._row_pages(self._all().where(ENTRY.c.night == night), 0))
+        return (entry for row in rows if (entry := self._entry(row)) is not None)
+
     def outcomes(self, night: str, loop: str | None = None) -> Iterator[Entry]:
         """Yield the entries that count for an outcome, and the claims that were settled, in order of id."""
         wanted = self._all().where(
@@ -223,12 +232,12 @@ class JournalReader:
         return select(*self._columns)
 
     def _pages(self, wanted: Select[tuple[Any, ...]], after_id: int) -> Iterator[Entry]:
+        return (entry for row in self._row_pages(wanted, after_id) if (entry := self._entry(row)) is not None)
+
+    def _row_pages(self, wanted: Select[tuple[Any, ...]], after_id: int) -> Iterator[Row[tuple[Any, ...]]]:
         while True:
             rows = self._rows(wanted.where(ENTRY.c.id > after_id).order_by(ENTRY.c.id).limit(PAGE))
-            for row in rows:
-                entry = self._entry(row)
-                if entry is not None:
-                    yield entry
+            yield from rows
             if len(rows) < PAGE:
                 return
             after_id = rows[-1].id

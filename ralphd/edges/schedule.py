@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -13,7 +12,6 @@ from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
-from tzlocal import get_localzone
 
 from ralphd.core.errors import UsageError
 from ralphd.core.times import instant
@@ -31,15 +29,6 @@ _WEEKDAYS = (
 )  # cron's numbers 0 to 7; APScheduler's start on mon
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 _LARGEST_SHIFT = timedelta(hours=3)  # a wall time up to this far back may still lie ahead; clocks shift by 2 h at most
-
-
-def local_zone(environ: Mapping[str, str]) -> tzinfo:
-    """Tell the zone of this machine's clocks, daylight saving included. UsageError for a TZ that names none."""
-    name = environ.get("TZ", "").removeprefix(":")
-    try:
-        return ZoneInfo(name) if name else get_localzone()
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f"TZ={name!r} is not a time zone; write for example TZ=Europe/Berlin, or unset it") from None
 
 
 class Schedule:

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-import psutil  # type: ignore[import-untyped]  # ships no types
-
 from ralphd.core.outcomes import Kind
 from ralphd.core.policy import Strain
 
@@ -27,13 +25,13 @@ def strains(folder: str, proc: str = "/proc") -> tuple[Strain, ...]:
 
 def _memory(proc: str) -> Iterator[Strain]:
     stalled = _stalled(f"{proc}/pressure/memory")
-    memory = psutil.virtual_memory()
-    share = memory.available / memory.total if memory.total else 1.0
+    available, total = (_kib(f"{proc}/meminfo", name) for name in ("MemAvailable", "MemTotal"))
+    share = available / total if available is not None and total else 1.0
     if stalled is not None and stalled >= STALLED:
         words = f"everything waited for memory {stalled:.0f} % of the last 10 s"
         yield Strain(kind=Kind.MEMORY_PRESSURE, words=words, danger=stalled >= STALLED_BADLY)
     elif share < AVAILABLE:
-        words = f"{memory.available >> 20} MiB of memory are left, {share:.1%}"
+        words = f"{(available or 0) >> 10} MiB of memory are left, {share:.1%}"
         yield Strain(kind=Kind.MEMORY_PRESSURE, words=words, danger=share < AVAILABLE_BADLY)
 
 
@@ -69,6 +67,14 @@ def _stalled(path: str) -> float | None:
         with open(path, encoding="ascii") as file:
             lines = [line.split() for line in file]
         return next(float(words[1].removeprefix("avg10=")) for words in lines if words[0] == "full")
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def _kib(path: str, name: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith(f"{name}:"))
     except (OSError, ValueError, IndexError, StopIteration):
         return None
 

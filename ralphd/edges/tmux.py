@@ -11,12 +11,16 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ralphd.core.errors import TmuxError, UsageError
-from ralphd.edges import tmux_call, tmux_script
+from ralphd.edges import tmux_script
 from ralphd.edges.processes import Identity, identity, signal_if_same
 from ralphd.edges.tmux_script import SESSION
 from ralphd.edges.tmux_socket import peer_pid
+
+if TYPE_CHECKING:
+    from ralphd.edges.tmux_call import Answer, BoundedServer
 
 OLDEST_TMUX = (3, 2)  # default-size, `=name` targets and `source-file -` all behave from here on
 CALL_TIMEOUT_S = 5.0  # a healthy server answers in 3 ms; a herd of 512 windows gets more, see open_windows
@@ -205,14 +209,17 @@ class Tmux:
             raise UsageError("there is no tmux on PATH; install it: apt install tmux")
         return program
 
-    def _server(self) -> tmux_call.BoundedServer:
+    def _server(self) -> BoundedServer:
+        # libtmux costs 70 ms of a processor, and who only adopts loops asks tmux nothing.
+        from ralphd.edges.tmux_call import BoundedServer  # noqa: PLC0415
+
         try:
             program = self._program()
         except UsageError as error:  # in the middle of a night it is a failure like any other
             raise TmuxError(str(error)) from None
-        return tmux_call.BoundedServer(self.socket, program=program, environ=self._environ, timeout_s=self._timeout_s)
+        return BoundedServer(self.socket, program=program, environ=self._environ, timeout_s=self._timeout_s)
 
-    def _call(self, *args: str, tolerate: Sequence[str] = ()) -> tmux_call.Answer:
+    def _call(self, *args: str, tolerate: Sequence[str] = ()) -> Answer:
         answer = self._server().bounded(*args)
         said = " ".join(answer.stderr)
         if answer.returncode != 0 and not any(text in said for text in tolerate):

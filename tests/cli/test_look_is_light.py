@@ -8,7 +8,6 @@ import sys
 HEAVY = (
     "sqlalchemy",
     "alembic",
-    "structlog",
     "libtmux",
     "psutil",
     "watchdog",
@@ -48,3 +47,26 @@ def test_steering_and_guarding_are_light_too():
             f"import click\nfrom ralphd.cli.main import main\nmain.get_command(click.Context(main), {verb!r})"
         )
         assert not found.intersection(set(HEAVY) - {"tomllib"}), verb
+
+
+LATER = (
+    "libtmux",  # when tmux is called
+    "apscheduler",  # once the loops run
+    "watchdog",  # once the loops run
+    "psutil",
+    "alembic",  # when the journal has to be migrated
+    "anthropic",  # when a model is asked
+    "rich",
+    "pygments",
+    "ralphd.cli.logs",
+    "ralphd.cli.wait",
+    "ralphd.core.report",
+    "ralphd.views.words",
+)
+
+
+def test_a_daemon_takes_a_night_up_before_it_loads_what_that_does_not_need():
+    """After the daemon died loops wait for it, on a machine that they keep busy: each 0.1 s of a processor counts."""
+    found = loaded("import ralphd.cli.serve")
+    assert "ralphd.edges.journal" in found
+    assert not found.intersection(LATER)

@@ -15,7 +15,7 @@ import pytest
 from support.mounts import fill, take_inodes, tmpfs
 from support.nights import NIGHT, Night
 
-from ralphd.cli.wire import logger
+from ralphd.cli.daemonlog import DaemonLog
 from ralphd.core.errors import JournalError
 from ralphd.core.events import Entry
 from ralphd.core.outcomes import Kind
@@ -209,7 +209,7 @@ def test_a_backup_on_a_full_disk_fails_alone_and_leaves_no_half_file(disk):
 
 
 def test_a_log_on_a_full_disk_stops_nobody(disk):
-    log = logger(str(disk / "daemon.log"), Redactor())
+    log = DaemonLog(str(disk / "daemon.log"), Redactor())
     log.info("before")
     filler = fill(disk)
     for _ in range(200):

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ralphd.core.errors import UsageError
-from ralphd.edges.schedule import Schedule, WallClock, local_zone
+from ralphd.edges.schedule import Schedule, WallClock
+from ralphd.edges.zone import local_zone
 
 LONG_S = 60.0  # a deadline, not a measurement
 BERLIN = "Europe/Berlin"

@@ -37,6 +37,13 @@ def test_time_lost_for_want_of_memory_is_strain(tmp_path: Path, full: str, dange
     assert memory_and_limits(a_machine(tmp_path / "proc", full=full), tmp_path) == [(Kind.MEMORY_PRESSURE, danger)]
 
 
+@pytest.mark.parametrize(("available", "found"), [(400, []), (20, [False]), (5, [True])])
+def test_memory_that_runs_out_is_strain(tmp_path: Path, available: int, found: list[bool]) -> None:
+    proc = a_machine(tmp_path / "proc")
+    (tmp_path / "proc" / "meminfo").write_text(f"MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: {available} kB\n")
+    assert memory_and_limits(proc, tmp_path) == [(Kind.MEMORY_PRESSURE, danger) for danger in found]
+
+
 def test_terminals_run_out(tmp_path: Path) -> None:
     assert memory_and_limits(a_machine(tmp_path / "proc", terminals="95"), tmp_path) == [(Kind.HOST_LIMITS, False)]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import Executor, Future
 from queue import Empty
 from typing import Any
 
-import structlog
-
+from ralphd.cli.daemonlog import DaemonLog
 from ralphd.core import events, policy, records
 from ralphd.core.config import Config
 from ralphd.core.events import Entry
@@ -112,7 +112,7 @@ class Story:
             runner=lambda folder: ("runner", folder),
             template=lambda name: f"{name}: {{commit}}{{ref}}",
             notifier=self.notifier,
-            log=structlog.wrap_logger(structlog.ReturnLogger(), processors=[lambda *_: ""]),
+            log=DaemonLog(os.devnull, Redactor()),
         )
         queue = VerifyQueue(
             judge=self.judge,

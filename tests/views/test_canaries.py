@@ -14,10 +14,10 @@ import pytest
 from support.nights import NIGHT, Night, commit
 
 from ralphd.cli import logs, reports, shipped, take, webserve
+from ralphd.cli.daemonlog import DaemonLog
 from ralphd.cli.excerpt import excerpt
 from ralphd.cli.place import Place
 from ralphd.cli.taker import Outcome as TakeOutcome
-from ralphd.cli.wire import logger
 from ralphd.core import events, records
 from ralphd.core.actions import Pause
 from ralphd.core.advice import Case, Row, question
@@ -127,8 +127,8 @@ def kept(place: Path, canary: str) -> Iterator[tuple[str, str]]:
     yield "journal entries --json", "\n".join(repr(entry.body) for entry in stored)
     nightfile.write(str(place), a_night_that_tells(canary).entries, redact)
     yield "night.json", (place / nightfile.NAME).read_text()
-    log = logger(str(place / "daemon.log"), redact)
-    log.error(f"it said {canary}", why=canary, also=[canary])  # noqa: G004 -- an event of structlog, not of logging
+    log = DaemonLog(str(place / "daemon.log"), redact)
+    log.error(f"it said {canary}", why=canary, also=[canary])  # noqa: G004 -- ours, and not of logging
     yield "daemon.log", (place / "daemon.log").read_text()
     made = report(stored, 0.0)
     yield "report --json", json.dumps(to_json(made)) + json.dumps(to_json(made), ensure_ascii=False)
