@@ -114,6 +114,19 @@ class Order:
         )
 
 
+def newest(one: Order | None, other: Order) -> Order:
+    """Return the newer of two orders, whichever comes first, with what either wanted once."""
+    if one is None or other.serial >= one.serial:
+        return other.after(one)
+    late = other.after(None)
+    return replace(
+        one,
+        now_at=max(one.now_at, late.now_at),
+        retry_at=max(one.retry_at, late.retry_at),
+        ask_at=max(one.ask_at, late.ask_at),
+    )
+
+
 def note_name(number: int, template: str, *, now: bool) -> str:
     """Name the file of a note; notes are given in order of their numbers."""
     return f"{number:08d}-{template}{NOW if now else ''}.md"

@@ -8,9 +8,10 @@ from typing import Any
 
 from ralphd.core import actions, clocks, events, records
 from ralphd.core.events import Entry
-from ralphd.core.exchange import Want, note_name
+from ralphd.core.exchange import Order, Want, newest, note_name
 from ralphd.core.history import Gain, Past, Remedy, Session, error_of
 from ralphd.core.model import Loop, Task, Verdict
+from ralphd.core.orders import Ordering, order_of
 from ralphd.core.outcomes import HEALTHY, Kind, Outcome
 from ralphd.core.standing import Standing
 
@@ -74,6 +75,7 @@ class LoopState:
     parked: dict[str, str] | None = None  # the newest rescued work, as slots of a note
     told: set[str] = field(default_factory=set)  # keys of notes left
     unread: dict[str, int] = field(default_factory=dict)  # notes on a trouble that nobody has read -> their intent
+    ordered: Order | None = None  # the newest order that was given, with what earlier ones wanted once
     tip: str = ""  # where the branch was when its runner last said so
     returned: set[str] = field(default_factory=set)  # commits that others moved its branch to, and it was put back from
     note: str = ""
@@ -229,6 +231,7 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             if intended_then is not None and result == "done":
                 _apply_action(state, intended_then, generation)
                 _remember(state, intent, intended_then)
+                _note_order(state, intent, intended_then)
             elif intended_then is not None and result == "overtaken":
                 _overtake(state, intended_then, detail)
         case events.VerdictGiven(verdict=verdict, submission=submission):
@@ -251,6 +254,14 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             state.ended_at, state.why_ended = entry.at, why
         case _:
             pass
+
+
+def _note_order(state: NightState, intent: int, intended: events.ActionIntended) -> None:
+    """Know what a runner was told last, for it may not have read that when the next daemon gives its first order."""
+    action = events.action_from_json(intended.type, intended.args)
+    if isinstance(action, Ordering):
+        loop = state.loops[action.loop]
+        loop.ordered = newest(loop.ordered, order_of(intent, action))
 
 
 def _overtake(state: NightState, intended: events.ActionIntended, by: str) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from ralphd.core import actions
 from ralphd.core.actions import Action
 from ralphd.core.events import OutcomeNoted
-from ralphd.core.exchange import Order, Want, note_name
+from ralphd.core.exchange import Order, note_name
+from ralphd.core.orders import order_of
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.state import LoopState, NightState
 from ralphd.daemon.failpoints import hit
@@ -30,7 +31,7 @@ class Doer:
     slow: Executor
     aside: Executor  # for what nobody waits for
     queue: VerifyQueue
-    ordered: dict[str, Order] = field(default_factory=dict)  # the newest order of each loop
+    ordered: dict[str, Order] = field(default_factory=dict)  # the newest order of each loop that this daemon gave
     unheard: set[str] = field(default_factory=set)  # loops to which the order to stop could not be written
     ordering: threading.Lock = field(default_factory=threading.Lock)  # orders come from two threads
 
@@ -66,22 +67,14 @@ class Doer:
 
     def _do(self, state: NightState, intent: int, action: Action) -> None:
         match action:
-            case actions.Pause(loop=loop, now=now):
-                self._order(state, loop, Order(serial=intent, want=Want.PAUSED, now=now))
-            case actions.Park(loop=loop, now=now):
-                self._order(
-                    state, loop, Order(serial=intent, want=Want.PAUSED, now=now, why=f"parked: {action.because}")
-                )
-            case actions.Unpark(loop=loop):
-                self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True))
-            case actions.Resume(loop=loop, now=now):
-                self._order(state, loop, Order(serial=intent, want=Want.RUNNING, retry=True, ask=now))
-            case actions.StopLoop(loop=loop, now=now):
-                self._stop(state, loop, Order(serial=intent, want=Want.STOPPED, now=now))
+            case actions.Pause() | actions.Park() | actions.Unpark() | actions.Resume():
+                self._order(state, action.loop, order_of(intent, action))
+            case actions.StopLoop(loop=loop):
+                self._stop(state, loop, order_of(intent, action))
             case actions.RestartLoop(loop=loop, reset_to=reset_to):
                 self._assign(state, state.loops[loop], state.restarts[intent], reset_to)
                 hit("assignment_written")
-                self._order(state, loop, Order(serial=intent, want=Want.RUNNING, now=True, retry=True, why="restart"))
+                self._order(state, loop, order_of(intent, action))
             case actions.Tell(loop=loop, template=template, slots=slots, now=now):
                 text = fill(self.world.template(template), slots)
                 self.world.folders.note(state.loops[loop].loop.folder, note_name(intent, template, now=now), text)
@@ -104,7 +97,7 @@ class Doer:
 
     def _order(self, state: NightState, loop: str, order: Order) -> None:
         with self.ordering:
-            before = self.ordered.get(loop)
+            before = self.ordered.get(loop) or state.loops[loop].ordered
             if before is not None and order.serial < before.serial:
                 return  # a spawn is slow, and was overtaken by what a person asked for meanwhile
             self.ordered[loop] = order.after(before)
@@ -200,7 +193,7 @@ class Doer:
         hit("worktrees_made")
         for intent, loop in spawns:
             self._assign(state, loop, loop.generation, loop.reset_to)
-            self._order(state, loop.loop.id, Order(serial=intent, want=Want.RUNNING))
+            self._order(state, loop.loop.id, order_of(intent, actions.SpawnRunner(loop=loop.loop.id)))
         hit("runners_assigned")
 
     def _close_old_windows(self, loops: set[str]) -> None:

@@ -288,3 +288,20 @@ def test_what_an_order_wanted_once_is_in_those_that_overtake_it_too() -> None:
     assert (restart.now, resume.now) == (True, False)
     assert restart.now_at == resume.now_at == restart.serial
     assert resume.retry_at == resume.serial
+
+
+def test_what_an_order_wanted_once_outlives_the_daemon_that_gave_it() -> None:
+    """The old daemon's last order may be unread when the new one's first takes its place."""
+    story = under_fire()
+    story.wish("restart", loops=["l1"])
+    story.drain()
+    (restart,) = [order for order in story.folders.orders["/f/l1"] if order.now]
+    story.crash()
+    story.drain()
+    story.wish("resume", loops=["l1"])
+    story.drain()
+    resume = story.folders.orders["/f/l1"][-1]
+    assert (resume.want, resume.now) == (Want.RUNNING, False)
+    assert resume.serial > restart.serial
+    assert resume.now_at == restart.serial
+    assert resume.retry_at == resume.serial

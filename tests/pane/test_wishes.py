@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ralphd.core import codec
-from ralphd.core.exchange import Order, Want
+from ralphd.core.exchange import Order, Want, newest
 from ralphd.pane.inbox import Inbox
 from ralphd.pane.wishes import Wishes
 
@@ -64,3 +64,11 @@ def test_an_order_of_an_older_daemon_is_understood(wishes: Wishes, tmp_path: Pat
     (tmp_path / "order.json").write_text('{"serial": 2, "want": "running", "now": true}')
     wishes.read()
     assert wishes.cut
+
+
+def test_of_two_orders_the_newer_counts_whichever_is_heard_of_first() -> None:
+    restart = Order(serial=2, want=Want.RUNNING, now=True, retry=True)
+    resume = Order(serial=3, want=Want.RUNNING, retry=True)
+    stands = Order(serial=3, want=Want.RUNNING, retry=True, now_at=2, retry_at=3)
+    assert newest(newest(None, restart), resume) == stands
+    assert newest(newest(None, resume), restart) == stands
