@@ -1,6 +1,7 @@
 """Where a test can make the daemon die, break or freeze, to see that nothing is lost there. Off unless asked for.
 
-``RALPHD_FAILPOINT=name:kill[:nth]`` (or ``:raise``, ``:freeze``) acts at the nth time that ``hit(name)`` is passed.
+``RALPHD_FAILPOINT=name:kill[:nth]`` (or ``:raise``, ``:freeze``) acts at the nth time that ``hit(name)`` is passed, and
+says so on stderr first: a daemon's is its log, so a test can tell this end from any other.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 VARIABLE = "RALPHD_FAILPOINT"
+SAID = "reached the failpoint"
 
 # Every step between an intent and its outcome, in the order of a night.
 NAMES = (
@@ -67,6 +69,7 @@ class Armed:
             return
         self.nth -= 1
         if self.nth == 0:
+            os.write(2, f"{SAID} {name}\n".encode())
             self.at()
 
 

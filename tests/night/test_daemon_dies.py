@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import itertools
+import json
 import os
 import random
 import re
@@ -17,12 +20,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.invariants import assert_each_record_once, assert_one_outcome_each
+from support.adopting import Adopted, adopt, distribution, late
+from support.invariants import Ledger, assert_each_record_once, assert_one_outcome_each
 from support.nightbox import NightBox, night_box
 from support.repositories import commit, git, repository
 
 from ralphd.core import clocks, events, records
-from ralphd.daemon import failpoints
+from ralphd.daemon import failpoints, tick
+from ralphd.edges.journal import JournalReader
 from ralphd.edges.processes import identity
 from ralphd.edges.tmux_socket import peer_pid, socket_path
 
@@ -34,7 +39,7 @@ n=$(($(cat n 2>/dev/null || echo 0) + 1))
 echo $n >n
 git add n && git commit -q -m "Count to $n"
 echo '{"type":"result","done":true,"text":"RALPHD: DONE"}'
-sleep ${NAP:-0.5}
+sleep 0.5
 """
 CONFIG = """
 [agent]
@@ -56,8 +61,8 @@ AT_THE_END = (
     "delivered",
     "server_ended",
     "end_submitted",
-    "end_stored",
 )
+AFTER_THE_END = ("end_stored", "reported")  # a night each: who died there has nothing to take up
 ASKED_FOR = {"order_written": ("resume", "loop-1"), "assignment_written": ("restart", "loop-2")}
 ENDS_WELL = {"done.next", "done.noop", "done.stopped", "done.finished", "verify.false_done"}
 
@@ -98,10 +103,41 @@ def reachable(box: NightBox) -> set[str]:
     return set(git(bare, "rev-list", "--all").split())
 
 
+class Watched:
+    """A box whose journal and runners' records are read on from where they were left the last time."""
+
+    def __init__(self, box: NightBox) -> None:
+        self.box = box
+        self.ledger = Ledger()
+        self.offsets: dict[str, int] = {}
+
+    def must_hold(self) -> None:
+        # The journal first: what it holds has been written down before.
+        night = self.box.nights()[-1]
+        with contextlib.closing(JournalReader.open(str(self.box.state / "journal.db"))) as reader:
+            entries = list(reader.entries(night, self.ledger.last_id))
+        for loop in self.box.runners():
+            self.ledger.wrote(loop, self._written_since(loop))
+        self.ledger.took(entries)
+        must_be_sound(self.box)
+
+    def _written_since(self, loop: str) -> list[int]:
+        with (self.box.folder(loop) / "records.jsonl").open("rb") as file:
+            file.seek(self.offsets.get(loop, 0))
+            whole, _, _ = file.read().rpartition(b"\n")
+        if whole:
+            self.offsets[loop] = self.offsets.get(loop, 0) + len(whole) + 1
+        return [json.loads(line)["seq"] for line in whole.splitlines()]
+
+
 def must_hold(box: NightBox) -> None:
     entries = box.journal()
     assert_one_outcome_each(entries)
     assert_each_record_once(entries, written(box))
+    must_be_sound(box)
+
+
+def must_be_sound(box: NightBox) -> None:
     # A runner that starts an agent is two for the moment between fork and exec.
     box.wait_until(lambda: max(runner_processes(box).values(), default=0) <= 1, "no loop has two runners", 20)
     with contextlib.closing(sqlite3.connect(f"file:{box.state}/journal.db?mode=ro", uri=True)) as database:
@@ -132,6 +168,13 @@ def die_at(box: NightBox, failpoint: str, *arguments: str, verb: str = "start") 
 
 def dies(box: NightBox, failpoint: str) -> None:
     box.wait_until(lambda: not box.owned(), f"the daemon dies at {failpoint}", 60)
+    assert died_at(box)[-1:] == [failpoint], "it died of something else"
+
+
+def died_at(box: NightBox) -> list[str]:
+    """The failpoints that daemons of this box reached, in order."""
+    said = re.findall(rf"^{failpoints.SAID} (\w+)$", (box.state / "daemon.log").read_text(), re.MULTILINE)
+    return [str(name) for name in said]
 
 
 def kill_runner(box: NightBox, loop: str) -> None:
@@ -141,9 +184,16 @@ def kill_runner(box: NightBox, loop: str) -> None:
 # ------------------------------------------------------------------ every failpoint
 
 
+TIMES = int(os.environ.get("RALPHD_TEST_TIMES", "1"))
+
+
 @pytest.mark.slow
-def test_a_daemon_that_dies_at_any_step_loses_and_doubles_nothing(box: NightBox) -> None:
-    """One night whose daemon is killed at each failpoint in turn; loop-1's runner lives through all of it but the end."""
+@pytest.mark.timeout(1800)  # over thirty starts, on a machine that may be crowded
+@pytest.mark.parametrize("time_", range(1, TIMES + 1))
+def test_a_daemon_that_dies_at_any_step_loses_and_doubles_nothing(box: NightBox, time_: int) -> None:
+    """RALPHD_TEST_TIMES asks for it so often. One night whose daemon is killed at each failpoint in turn; loop-1's runner lives through all of it but the end."""
+    # Slower than the verifier on a crowded machine: a claim that a newer one overtakes is never refuted, and no note left.
+    (box.repo / "agent").write_text(CLAIMS.replace("sleep 0.5", "sleep 2"))
     for failpoint in AT_START:
         die_at(box, failpoint, "--width", "2")
         dies(box, failpoint)
@@ -154,7 +204,7 @@ def test_a_daemon_that_dies_at_any_step_loses_and_doubles_nothing(box: NightBox)
     box.start()
     box.wait_for(records.TrajectoryEnded, 1, "loop-1")
     runner, seen = box.runners()["loop-1"], reachable(box)
-    rest = [name for name in failpoints.NAMES if name not in {*AT_START, *AT_SPAWN, *AT_THE_END, "reported"}]
+    rest = [name for name in failpoints.NAMES if name not in {*AT_START, *AT_SPAWN, *AT_THE_END, *AFTER_THE_END}]
     for failpoint in rest:
         kill_daemon(box)
         die_at(box, failpoint)
@@ -174,21 +224,24 @@ def test_a_daemon_that_dies_at_any_step_loses_and_doubles_nothing(box: NightBox)
     kill_daemon(box)
     die_at(box, AT_THE_END[0])
     die_at(box, AT_THE_END[1], verb="stop")  # it finds its daemon dead, and closes the night with another one
-    for failpoint in AT_THE_END[2:]:
-        dies(box, failpoint)
+    for before, failpoint in itertools.pairwise(AT_THE_END[1:]):
+        dies(box, before)
         must_hold(box)
         die_at(box, failpoint)
     dies(box, AT_THE_END[-1])
+    box.ralphd("stop", code=None)  # the end may have been stored before the daemon died, and then nothing is open
     must_hold_at_the_end(box)
     assert seen <= reachable(box)
     delivered = {line.split("/")[-1] for line in git(box.repo, "for-each-ref", "refs/ralphd/").splitlines()}
     assert {"loop-1", "loop-2"} <= delivered
-    box.start("--width", "1")  # the last one is reached only where the one before was passed
-    kill_daemon(box)
-    die_at(box, "reported")
-    die_at(box, "reported", verb="stop")
-    dies(box, "reported")
-    must_hold_at_the_end(box)
+    for failpoint in AFTER_THE_END:
+        box.start("--width", "1")
+        kill_daemon(box)
+        die_at(box, failpoint)
+        die_at(box, failpoint, verb="stop")
+        dies(box, failpoint)
+        must_hold_at_the_end(box)
+    assert Counter(died_at(box)) == dict.fromkeys(failpoints.NAMES, 1)
 
 
 def kill_daemon(box: NightBox) -> None:
@@ -214,11 +267,31 @@ def own_pid(box: NightBox) -> int:
     raise ProcessLookupError
 
 
-def test_every_failpoint_is_in_the_code_once_at_least() -> None:
+def test_the_failpoints_in_the_code_are_those_that_have_a_scenario() -> None:
+    """The night above dies at each of NAMES; so one that the code has and NAMES doesn't would never be tried."""
     package = Path(failpoints.__file__).parents[1]
-    code = "\n".join(path.read_text() for path in package.rglob("*.py") if path.name != "failpoints.py")
-    missing = [name for name in failpoints.NAMES if f'"{name}"' not in code]
-    assert missing == []
+    found = {name for path in package.rglob("*.py") for name in passed_in(path.read_text())}
+    assert found == set(failpoints.NAMES)
+
+
+def passed_in(code: str) -> set[str]:
+    """The failpoints that a module passes: every text in a call of `hit`, and those of the table that it looks up."""
+    tree = ast.parse(code)
+    calls = [
+        node.args for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "hit"
+    ]
+    texts = [text for arguments in calls for node in arguments for text in ast.walk(node)]
+    if any(getattr(text, "id", "") == "STORED" for text in texts):
+        return {text.value for text in texts if isinstance(text, ast.Constant)} | set(tick.STORED.values())
+    return {text.value for text in texts if isinstance(text, ast.Constant)}
+
+
+def test_a_failpoint_that_nobody_tries_would_be_seen() -> None:
+    assert passed_in('def go():\n    hit("one")\n    hit("two" if x else "three")\n    other("four")') == {
+        "one",
+        "two",
+        "three",
+    }
 
 
 @pytest.mark.parametrize("text", ["no_such_place:kill", "acted:explode", "acted:kill:0", "acted:kill:often", "acted"])
@@ -241,14 +314,7 @@ def test_a_failpoint_acts_at_the_time_that_is_asked_for(monkeypatch: pytest.Monk
 
 KILLS = int(os.environ.get("RALPHD_TEST_KILLS", "20"))
 WIDTH = int(os.environ.get("RALPHD_TEST_WIDTH", "8"))
-
-
-def adopted_after_s(box: NightBox) -> float:
-    """Start a daemon and return after how long it says that every loop runs."""
-    began = time.monotonic()
-    said = box.start().stdout
-    assert f"{WIDTH} of {WIDTH} loops run" in said
-    return time.monotonic() - began
+READY_S = 3.0
 
 
 def kill_while_it_starts(box: NightBox, after_s: float) -> None:
@@ -267,31 +333,33 @@ def kill_while_it_starts(box: NightBox, after_s: float) -> None:
 def test_a_daemon_killed_at_random_moments_under_load(box: NightBox, capsys: pytest.CaptureFixture[str]) -> None:
     """RALPHD_TEST_KILLS and RALPHD_TEST_WIDTH ask for more of it."""
     seed = random.randrange(1 << 32)
-    moments = random.Random(seed)
+    moments, watched = random.Random(seed), Watched(box)
     box.start("--width", str(WIDTH), "--for", "2h")
     box.wait_for(records.TrajectoryEnded, WIDTH)
     runners = box.runners()
-    took: list[float] = []
+    took: list[Adopted] = []
     for number in range(KILLS):
         if number % 2:
             kill_while_it_starts(box, moments.uniform(0.0, 1.0))
-            took.append(adopted_after_s(box))
+            took.append(adopt(box, WIDTH))
         time.sleep(moments.uniform(0.0, 2.0))  # no hope in it: any moment will do
         os.kill(box.daemon_pid(), signal.SIGKILL)
         box.wait_until(lambda: not box.owned(), "the daemon is dead", 30)
-        took.append(adopted_after_s(box))
-        must_hold(box)
+        took.append(adopt(box, WIDTH))
+        watched.must_hold()
+    with capsys.disabled():
+        print(f"\n{KILLS} kills under {WIDTH} loops, {len(box.journal())} entries, {len(took)} adoptions")
+        print(distribution(took))
     assert box.runners() == runners, f"seed {seed}"
-    assert runner_processes(box) == dict.fromkeys(runners, 1)
+    # A runner that starts an agent is two for the moment between fork and exec.
+    box.wait_until(lambda: runner_processes(box) == dict.fromkeys(runners, 1), "each loop has one runner", 60)
     box.stop()
     must_hold_at_the_end(box)
     assert box.report()["outcomes"]["daemon.restarted"] >= KILLS
     ended = {entry.body.outcome.kind.value for entry in box.journal(records.TrajectoryEnded)}
     assert ended <= ENDS_WELL, f"seed {seed}"
-    took.sort()
-    with capsys.disabled():
-        middle, late = took[len(took) // 2], took[min(len(took) - 1, int(len(took) * 0.95))]
-        print(f"\nadopted {WIDTH} loops {KILLS} times: median {middle:.2f} s, p95 {late:.2f} s")
+    # By the clock only on a machine that has nothing else to do; what it takes of a processor is the same on each.
+    assert late([one.cpu_s for one in took]) < READY_S
 
 
 # ------------------------------------------------------------------ frozen, and asked to go over and over

@@ -27,6 +27,41 @@ def assert_one_outcome_each(entries: Sequence[Entry], *, at_rest: bool = False) 
         assert {intent: body for intent, body in intents.items() if intent not in settled} == {}, "left open"
 
 
+class Ledger:
+    """Holds a night to it piece by piece: what is taken in must follow from what was, so nothing is read twice.
+
+    The same as ``assert_one_outcome_each`` and ``assert_each_record_once`` of the whole, but for what was changed behind
+    its back: that shows when the whole is read at the end.
+    """
+
+    def __init__(self) -> None:
+        self.last_id = 0
+        self.intents: set[int] = set()
+        self.settled: set[int] = set()
+        self.written: dict[str, list[int]] = {}
+        self.stored: Counter[str] = Counter()
+
+    def wrote(self, loop: str, seqs: Iterable[int]) -> None:
+        """Take in what the runner wrote down since the last time."""
+        self.written.setdefault(loop, []).extend(seqs)
+
+    def took(self, entries: Iterable[Entry]) -> None:
+        """Take in what the journal has since the last time."""
+        for entry in entries:
+            assert entry.id > self.last_id, "an id that was given before"
+            self.last_id = entry.id
+            if isinstance(entry.body, events.ActionIntended):
+                self.intents.add(entry.id)
+            elif isinstance(entry.body, events.ActionSettled):
+                assert entry.body.intent in self.intents, "an outcome without its intent"
+                assert entry.body.intent not in self.settled, "settled twice"
+                self.settled.add(entry.body.intent)
+            if entry.seq:
+                expected = self.written[entry.loop][self.stored[entry.loop]]
+                assert entry.seq == expected, f"{entry.loop}: lost, doubled or out of order"
+                self.stored[entry.loop] += 1
+
+
 def assert_each_record_once(entries: Iterable[Entry], written: dict[str, list[int]], *, whole: bool = False) -> None:
     """The journal holds each loop's records in their order, once each; ``whole``: every one of them."""
     stored: dict[str, list[int]] = {loop: [] for loop in written}

@@ -33,13 +33,19 @@ OURS_IN_GIT = (".git/objects", ".git/refs/ralphd")  # what a night may leave in 
 Answer = TypeVar("Answer")
 
 
-def until(ask: Callable[[], Answer], what: str, deadline_s: float = DEADLINE_S, say: Callable[[], str] = str) -> Answer:
+def until(
+    ask: Callable[[], Answer],
+    what: str,
+    deadline_s: float = DEADLINE_S,
+    say: Callable[[], str] = str,
+    poll_s: float = POLL_S,
+) -> Answer:
     """Poll `ask` until it gives something true, and return that; a failure also says `say()`."""
     end = time.monotonic() + deadline_s
     while not (answer := ask()):
         if time.monotonic() > end:
             raise AssertionError(f"not within {deadline_s:g} s: {what}\n{say()}")
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
     return answer
 
 
