@@ -19,7 +19,7 @@ from ralphd.cli.settings import Settings
 from ralphd.cli.wire import Frame, open_journal, redactor, remembered, tmux
 from ralphd.core import events, nights, plan, policy, times
 from ralphd.core.config import Config
-from ralphd.core.errors import NothingRunning, UsageError
+from ralphd.core.errors import ConfigError, NothingRunning, UsageError
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Want
 from ralphd.core.model import Task
@@ -36,6 +36,8 @@ from ralphd.edges.processes import boot_id
 from ralphd.edges.zone import local_zone
 
 Say = Callable[[str], None]
+
+NOBODY = "/bin/false"  # the agent of a night that is only ended: none is started any more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,8 @@ class Begun:
 class Start:
     """What ``ralphd start`` was asked for, where, and how it tells what it does.
 
-    ``missed``: in words, which nights the schedule had and nobody began; told in the new night's journal.
+    ``missed``: in words, which nights the schedule had and nobody began; told in the new night's journal. ``to_end``:
+    the open night is taken up only to end it, which a mistake in its file must not prevent.
     """
 
     place: Place
@@ -67,10 +70,20 @@ class Start:
     say: Say
     with_uncommitted: bool = False
     missed: str = ""
+    to_end: bool = False
+
+    def read(self) -> Config:
+        """Read the file that was given. Raises ConfigError."""
+        try:
+            return self.settings.read()
+        except ConfigError:
+            if not self.to_end:
+                raise
+            return Config()
 
     def begin(self) -> Begun:
         """Check everything, then write the night's first entries. Leaves nothing behind when it raises."""
-        config = self.settings.read()
+        config = self.read()
         open_night = find_open(self.place, config)
         if open_night is not None:
             return self._take_up(open_night)
@@ -82,7 +95,7 @@ class Start:
 
     def mend(self) -> None:
         """See that a sound journal is there before anything reads it; what was lost is told and recorded."""
-        config = self.settings.read()
+        config = self.read()
 
         def say_and_log(text: str) -> None:
             """Tell it where it stays, too: who started this may never look at the terminal again."""
@@ -100,16 +113,27 @@ class Start:
         if not _all_run(state):
             self._check_tools()
         own = settings.recalled(state.config)
-        config = own.read()
-        preflight.check_environment(config.agent, self.environ)
-        program = preflight.find_program(config.agent, own.folder, self.environ)
+        config, program = self._agent_of(own, state)
         self.say(f"night {row.id} is open and its daemon is gone: taking it up again with {len(state.loops)} loops")
-        self._refresh_verifiers(state, config, own.folder)
         frame = self._frame(config, program, state, last_seq)
         journal = open_journal(self.place, config, self.environ)
         if nightfile.read(self.place.night(row.id)) is None:
             self._leave_night_file(config, row.id)
         return Begun(frame=frame, journal=journal, settings=own, adopted=True)
+
+    def _agent_of(self, own: Settings, state: NightState) -> tuple[Config, str]:
+        """Return the open night's configuration as its file is now, and the agent's program. Raises UsageError."""
+        config = Config()
+        try:
+            config = own.read()
+            self._refresh_verifiers(state, config, own.folder)
+            preflight.check_environment(config.agent, self.environ)
+            return config, preflight.find_program(config.agent, own.folder, self.environ)
+        except UsageError as error:
+            if not self.to_end:
+                raise
+            self.say(f"{error}; that matters no more: the night is only ended")
+            return config, NOBODY
 
     @staticmethod
     def _refresh_verifiers(state: NightState, config: Config, folder: str) -> None:

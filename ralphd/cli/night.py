@@ -36,6 +36,7 @@ DOMAIN = click.option("--config", "config", metavar="FILE", help="Use this ralph
 @click.option("--service", is_flag=True, help="Begin the night and leave it to the installed service.")
 @click.option("--only-open", is_flag=True, help="Take up the open night; without one leave at once.")
 @click.option("--only-scheduled", is_flag=True, help="Begin no night now: wait for the next that night.schedule has.")
+@click.option("--to-end", is_flag=True, hidden=True)
 @click.option("--word", type=int, hidden=True, default=-1)
 def start(
     config: str,
@@ -48,6 +49,7 @@ def start(
     service: bool,
     only_open: bool,
     only_scheduled: bool,
+    to_end: bool,
     word: int,
 ) -> None:
     """Begin a night in this repository (or take an open one up again) and return once its loops run."""
@@ -79,7 +81,8 @@ def start(
     gc.enable()
     speak = serve.Word(write=_show) if word < 0 else serve.through(word)
     when = serve.When.ONLY_OPEN if only_open else serve.When.ONLY_SCHEDULED if only_scheduled else serve.When.NOW
-    sys.exit(serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, when=when))
+    code = serve.serve(where, settings, os.environ, speak, with_uncommitted=with_uncommitted, when=when, to_end=to_end)
+    sys.exit(code)
 
 
 def _leave_to_systemd(settings: Settings, *, with_uncommitted: bool) -> int:
@@ -124,8 +127,8 @@ def _launch(settings: Settings, interrupts: list[int]) -> int:
 
 
 def take_up(where: Place) -> int:
-    """Leave a daemon behind for the open night, so that it can be asked. Returns the exit code."""
-    _, told = _begin(where, ["start", "--only-open"], lambda told: None if "ready" in told else _show(told))
+    """Leave a daemon behind for the open night, so that it can be asked to end it. Returns the exit code."""
+    _, told = _begin(where, ["start", "--only-open", "--to-end"], lambda told: None if "ready" in told else _show(told))
     code = told.get("code", 0)
     return code if isinstance(code, int) else 1
 

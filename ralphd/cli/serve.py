@@ -102,12 +102,20 @@ def serve(
     *,
     with_uncommitted: bool,
     when: When = When.NOW,
+    to_end: bool = False,
 ) -> int:
     """Run a night to its end, or until a signal; with a schedule then each that is due. Returns the exit code."""
     forbid_reading()
     heart = pulse(environ)
     forget(os.environ)
-    start = Start(place=place, settings=settings, environ=environ, say=word.progress, with_uncommitted=with_uncommitted)
+    start = Start(
+        place=place,
+        settings=settings,
+        environ=environ,
+        say=word.progress,
+        with_uncommitted=with_uncommitted,
+        to_end=to_end,
+    )
     try:
         ownership = own(place.state, version=__version__, started_at=iso(time.time()) or "")
         try:
@@ -124,7 +132,7 @@ def serve(
 
 def _nights(start: Start, word: Word, heart: Pulse, when: When) -> None:
     """Run one night, if one is to run now, and then each that the schedule has, until somebody ends the waiting."""
-    config = start.settings.read()
+    config = start.read()
     is_open = find_open(start.place, config) is not None
     before = memory.recall(start.place)
     if when is When.ONLY_OPEN and not is_open and before is None:
@@ -132,7 +140,7 @@ def _nights(start: Start, word: Word, heart: Pulse, when: When) -> None:
         return
     if when is When.ONLY_OPEN and not is_open and before is not None:
         start = replace(start, settings=before.settings)
-        config = start.settings.read()
+        config = start.read()
     if is_open or when is When.NOW:
         start = _account_before(start, config) if config.night.schedule else start
         ran = _serve(start, word, heart, only_open=when is When.ONLY_OPEN)

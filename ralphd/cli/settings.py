@@ -43,7 +43,7 @@ class Settings:
         return {
             "folder": self.folder,
             "path": self.path,
-            "named": self.named,
+            "named": self.named or os.path.lexists(self.path),  # once it is gone, its lack must not pass for defaults
             "width": self.width,
             "for": self.for_,
             "until": self.until,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.cast import cast, kinds
 from support.nightbox import NightBox
+from support.repositories import git
 
 from ralphd.core.events import NightEnded, NightStarted, VerdictGiven
 
@@ -91,13 +92,20 @@ def test_a_night_whose_time_passed_without_a_daemon_is_followed_by_a_new_one(box
     assert not set(runners.values()) & set(box.runners().values())
 
 
+def begin_one_without_end(box: NightBox) -> None:
+    file = box.repo / "ralphd.toml"
+    file.write_text(file.read_text().replace("goal = 10", "goal = 99"))
+    box.start("--for", "1h")
+    box.wait_until(lambda: "verify.false_done" in box.outcomes("loop-1"), "the claim is refuted")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stop_ends_what_a_daemon_left_running(box: NightBox, number: int) -> None:
     """Seen: the loops went on for minutes after their supervisor was told to end, and nobody said so.
 
     Here they go on by design, which is said, and one `stop` ends them all, daemon or none.
     """
-    box.start("--for", "1h")
+    begin_one_without_end(box)
     before = box.runners()
     end_daemon(box, number)
     assert box.runners() == before
@@ -109,3 +117,25 @@ def test_a_stop_ends_what_a_daemon_left_running(box: NightBox, number: int) -> N
     assert said.stdout.startswith("{")
     box.assert_nothing_left()
     assert kinds(box, "loop-2") == ["done.stopped"]
+
+
+@pytest.mark.parametrize("damage", ["gone", "broken", "no agent"])
+def test_a_night_can_be_stopped_whatever_became_of_its_file(box: NightBox, damage: str) -> None:
+    begin_one_without_end(box)
+    end_daemon(box, signal.SIGKILL)
+    file = box.repo / "ralphd.toml"
+    match damage:
+        case "gone":
+            file.unlink()
+        case "broken":
+            file.write_text("[night]\nwidth = ")
+        case _:
+            file.write_text(TOML.replace("PROGRAM", "/nowhere/agent"))
+    refused = box.ralphd("start", code=2).stderr
+    assert {"gone": "no such file", "broken": "ralphd.toml:2", "no agent": "/nowhere/agent"}[damage] in refused
+    assert len(box.left()) >= 4  # they run on
+    box.stop("--now")
+    box.assert_nothing_left()
+    assert kinds(box, "loop-2") == ["done.stopped"]
+    best = git(box.repo, "log", "-1", "--format=%s", f"refs/ralphd/{box.nights()[-1]}/loop-1")
+    assert best == "all of it"
