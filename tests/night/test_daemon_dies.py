@@ -384,12 +384,16 @@ def test_a_frozen_daemon_costs_no_loop_anything(box: NightBox) -> None:
     assert {e.body.outcome.kind.value for e in box.journal(records.TrajectoryEnded)} <= ENDS_WELL
 
 
+TERMS = int(os.environ.get("RALPHD_TEST_TERMS", "3"))
+
+
 @pytest.mark.slow
 def test_a_daemon_asked_to_go_again_and_again_signals_no_agent(box: NightBox) -> None:
+    """RALPHD_TEST_TERMS asks for so many daemons, each told five times."""
     box.start("--width", "2")
     box.wait_for(records.TrajectoryEnded, 2)
     runners = box.runners()
-    for _ in range(3):
+    for _ in range(TERMS):
         daemon = box.daemon_pid()
         who = identity(daemon)
         for _ in range(5):

@@ -13,7 +13,7 @@ from support.repositories import commit, git, repository
 
 from ralphd.core import records
 
-LONG = "n" * 200
+LONG = "n" * 240
 NAMES = {
     "spaces": "a night  of two",
     "newline": "new\nline",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -89,15 +90,18 @@ def test_whatever_comes_before_a_result_it_is_read_in_bounded_memory(speak, name
     assert at["end"] == log_bytes(loop) - 1
 
 
+LINE_MIB = int(os.environ.get("RALPHD_TEST_LINE_MIB", "512"))
+
+
 @pytest.mark.slow
-def test_a_line_of_512_mib_costs_a_runner_less_than_64(speak):
-    """A reader that waited for its end would need two GiB and a quarter of a minute."""
+def test_one_endless_line_costs_a_runner_less_than_64_mib(speak):
+    """Half a GiB, or what RALPHD_TEST_LINE_MIB asks for. A reader that waited for its end would need four times as much."""
     loop = speak(f"""
 import subprocess
 write(b'{{"type": "text", "text": "here it comes"}}\\n')
 while not os.path.exists("go"):
     time.sleep(0.05)
-zeros = subprocess.Popen(["head", "-c", str(512 << 20), "/dev/zero"], stdout=subprocess.PIPE)
+zeros = subprocess.Popen(["head", "-c", str({LINE_MIB} << 20), "/dev/zero"], stdout=subprocess.PIPE)
 subprocess.run(["tr", "\\\\0", "x"], stdin=zeros.stdout, check=True)
 write(b"\\n" + {RESULT!r}.encode())
 """)
