@@ -156,6 +156,7 @@ def least_tries(seconds: float) -> int:
 
 def configure(box: NightBox, client: Client, server: ModelServer, backoff_max_s: float = 1.0) -> None:
     given = clients.move_in(client, server.base_url, str(box.home))
+    clients.settle_in(client, given)
     env = {name: value for name, value in given.items() if name not in box.env}
     box.configure(
         CONFIG.format(
