@@ -308,9 +308,14 @@ def types_the_trouble(box: NightBox) -> None:
     tools = [kind for kind in box.outcomes("loop-3") if kind.startswith("tool.")]
     assert tools[:2] == ["tool.timeout", "tool.memory"]  # a slow machine may add a time-out of the project's tests
     attempts = box.journal(records.AttemptEnded)
-    assert {entry.loop for entry in attempts} == {"loop-2"}
-    assert {entry.body.outcome.kind.family for entry in attempts} == {"inference"}
-    assert {entry.trajectory for entry in attempts} == {1}
+    # One asks for all: the client of loop-1 meets a refusal that loop-2 waits for, or the other way round.
+    met = {
+        "loop-1": {Kind.OVERLOADED, Kind.RATE_LIMITED, Kind.CONNECTION},
+        "loop-2": {Kind.CONNECTION, Kind.TRUNCATED},
+    }
+    assert "loop-2" in {entry.loop for entry in attempts}
+    assert [entry for entry in attempts if entry.body.outcome.kind not in met[entry.loop]] == []
+    assert {entry.trajectory for entry in attempts if entry.loop == "loop-2"} == {1}
     ends = [kind for kind in box.outcomes() if kind.startswith(("done.", "agent."))]
     assert ends.count("done.stopped") == 4
     assert ends.count("done.next") in {5, 6}  # loop-4 may hear in its first session of what it did there

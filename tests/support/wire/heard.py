@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 LAST_MESSAGES = 3  # a client may put notes of its own after the prompt that asks for a compaction
+# Claude Code puts it where the model's answer would be, when a session is taken up whose request was cut off.
+SAID_BY_CLIENTS = {"No response requested."}
 TEXT_KEYS = ("text", "content", "output", "parts", "response", "functionResponse", "error")
 
 
@@ -32,7 +34,7 @@ class Heard:
 
     @property
     def answers(self) -> int:
-        return sum(message.role == "model" for message in self.messages)
+        return sum(message.role == "model" and message.text.strip() not in SAID_BY_CLIENTS for message in self.messages)
 
     @property
     def told(self) -> str:
