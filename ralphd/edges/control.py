@@ -57,6 +57,7 @@ class ControlServer:
         self._talks: list[_Talk] = []
         self._closing = False
         self._lock = threading.Lock()  # of every talk's `unsent` and `finished`
+        self._ringing = threading.Lock()  # so that no byte goes to whoever has the bell's descriptor next
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._socket, selectors.EVENT_READ, None)
         self._selector.register(self._bell, selectors.EVENT_READ, None)
@@ -69,10 +70,13 @@ class ControlServer:
         self._wake()
         self._thread.join(GOODBYE_S + UNREAD_S)
         self._socket.close()
+        with self._ringing:
+            os.close(self._ring)
+            self._ring = -1
         self._path.unlink(missing_ok=True)
 
     def _wake(self) -> None:
-        with contextlib.suppress(OSError):  # full: it is awake already
+        with self._ringing, contextlib.suppress(OSError):  # full: it is awake already; closed: it needs no waking
             os.write(self._ring, b"!")
 
     def _serve(self) -> None:

@@ -295,4 +295,3 @@ def test_a_night_in_fifty_thousand_files(vast: Path, tmp_path: Path, sparse: str
     assert there == (1 if sparse else 100)
     assert git(vast, "diff", "--name-only", head(vast), done) == "work"
     assert prepared.body.seconds < 120
-    git(vast, "update-ref", "-d", f"refs/ralphd/{box.nights()[-1]}/loop-1")  # the next night has the same name

@@ -1,8 +1,9 @@
-"""The real Claude Code CLI told to wait for an hour waits by itself, is shown to wait, and is cut short when a person says so."""
+"""The real Claude Code CLI, told to wait for an hour, is relieved of waiting; a person sees that, and can cut it short."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from ralphd.core import records
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(600)]
 
 LOOPS = ("loop-1", "loop-2")
+WAITS = re.compile(r"waits 3[5-9]\d\d s: inference\.rate_limited|waits 4\d\d\d s: inference\.rate_limited")
 CONFIG = """
 [agent]
 cli = "claude"
@@ -74,13 +76,12 @@ def configure(box: NightBox, server: ModelServer) -> None:
     box.configure(toml)
 
 
-def test_a_wait_of_the_client_s_own_is_shown_counted_and_cut_and_its_session_goes_on(box: NightBox) -> None:
+def test_a_wait_that_its_client_announces_is_shown_counted_and_cut_and_its_session_goes_on(box: NightBox) -> None:
     script = Limited()
     with serving(script) as server:
         configure(box, server)
         box.start("--width", str(len(LOOPS)))
-        waits = "its client waits: rate_limited"
-        box.wait_until(lambda: [row["note"] for row in box.loops().values()] == [waits, waits], "both clients wait")
+        box.wait_until(lambda: all(WAITS.fullmatch(row["note"]) for row in box.loops().values()), "both loops wait")
         script.used_up = False
         box.ralphd("resume", "--now")
         for loop in LOOPS:

@@ -78,7 +78,9 @@ class Browser:
                     return told
             left = end - time.monotonic()
             assert left > 0, "the browser says nothing"
-            assert select.select([self._in], [], [], left)[0], "the browser says nothing"
+            ready = select.poll()  # unlike select, it takes any number of descriptor
+            ready.register(self._in, select.POLLIN)
+            assert ready.poll(left * 1000), "the browser says nothing"
             self._rest += os.read(self._in, 1 << 20)
 
     def open(self, url: str, *, width: int = 1000, dark: bool = False, media: str = "") -> None:

@@ -45,6 +45,7 @@ from ralphd.testing import (
 
 NIGHT = "2026-11-30-a"
 BASE = "b" * 40
+QUIET = DaemonLog(os.devnull, Redactor())  # one for all stories: it is open as long as the tests run
 
 
 class Now(Executor):
@@ -112,7 +113,7 @@ class Story:
             runner=lambda folder: ("runner", folder),
             template=lambda name: f"{name}: {{commit}}{{ref}}",
             notifier=self.notifier,
-            log=DaemonLog(os.devnull, Redactor()),
+            log=QUIET,
         )
         queue = VerifyQueue(
             judge=self.judge,
