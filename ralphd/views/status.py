@@ -43,7 +43,7 @@ def sentences(status: dict[str, Any], encoding: str | None = "utf-8") -> Iterato
     if next_night_at := daemon.get("next_night_at"):
         yield f"The next night begins {_time(next_night_at)}."
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
-    yield f"{states}; {_text(fleet.get('submissions_per_h'))} submissions an hour."
+    yield f"{states}; {_rate(fleet.get('submissions_per_h'))} submissions an hour."
     if (hours := fleet.get("hours")) is not None and hours * 3600 >= TELLING_S:
         yield _throughput(fleet)
         yield from _so_far(fleet.get("gains"), encoding)
@@ -51,6 +51,13 @@ def sentences(status: dict[str, Any], encoding: str | None = "utf-8") -> Iterato
         yield _text(budget)
     for trouble in daemon.get("trouble") or ():
         yield f"Needs you: {trouble}"
+
+
+def _rate(figure: object) -> str:
+    """Return a rate of a few submissions as no more than these can tell: three digits."""
+    if not isinstance(figure, (int, float)):
+        return _text(figure)
+    return f"{figure:.0f}" if figure >= 100 else f"{figure:.3g}"
 
 
 def in_order(status: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from ralphd.views.status import render_status
 
 LOOP = {
@@ -61,3 +63,12 @@ def test_the_end_of_a_night_is_told_with_its_date_only_where_that_is_another():
     assert "until 2026-12-01 07:00 UTC" in render_status(
         {"night": {**night, "ends_at": "2026-12-01T07:00:00.000Z"}}, columns=99
     )
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [(520.274, "520"), (38.4051, "38.4"), (0.0123456, "0.0123"), (0, "0"), (99.96, "100"), (None, "-")],
+)
+def test_a_rate_has_no_more_digits_than_a_few_submissions_can_tell(rate, shown):
+    status = {**STATUS, "fleet": {**STATUS["fleet"], "submissions_per_h": rate}}
+    assert f"; {shown} submissions an hour." in render_status(status, columns=72)
