@@ -85,7 +85,7 @@ def test_no_inodes_left(box: NightBox) -> None:
 def test_a_journal_that_another_process_holds(box: NightBox) -> None:
     box.start()
     box.wait_for(records.TrajectoryEnded, 2)
-    night = box.nights()[-1]
+    night, daemon = box.nights()[-1], box.daemon_pid()
     thief = sqlite3.connect(box.state / "journal.db", isolation_level=None)
     thief.execute("BEGIN EXCLUSIVE")
     before = len(told_by_runners(box, night)["loop-1"])
@@ -96,6 +96,7 @@ def test_a_journal_that_another_process_holds(box: NightBox) -> None:
     thief.close()
     wait_for_all_of(box, night, told)
     box.wait_until(lambda: noted(box, Kind.JOURNAL_ERROR), "it is recorded")
+    assert (box.daemon_pid(), box.nights()) == (daemon, [night])
 
 
 FILLS = """

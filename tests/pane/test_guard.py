@@ -160,8 +160,11 @@ def test_the_first_bash_of_path_guards_and_what_runs_inside_finds_the_real_one(t
         "rc 3",
         "typed guarded zero",
     ]
-    # Two wrappers, each of which ends in its own time.
-    assert sorted(closed["status"] for closed in ran.named("CallClosed")) == [0, 3]
+    # Two wrappers, each of which ends in its own time: by pid and start, in the order in which they began.
+    ended = {
+        tuple(map(int, closed["call_id"].split("-")))[::-1]: closed["status"] for closed in ran.named("CallClosed")
+    }
+    assert [ended[call] for call in sorted(ended)] == [3, 0]
     assert ran.named("CallOpened")[0]["command"].startswith(f"{script} a b; echo rc")
 
 

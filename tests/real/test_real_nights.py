@@ -42,8 +42,7 @@ score = 'regex:solved=(\\d+)'
 RATE_LIMIT = "Rate limit reached for requests"  # opencode tells the words alone
 LASTING: dict[str, tuple[Answer, set[str]]] = {
     "opencode": (truncate(), {"inference.truncated"}),  # it would sit out the 500s for 79 s
-    # Of its first wait it tells the status; when it gives up, it tells of high demand. Which comes first is the gate's affair.
-    "codex": (fault(500), {"inference.overloaded", "inference.connection"}),
+    "codex": (fault(500), {"inference.overloaded"}),  # it tells of high demand, and no status
 }
 
 

@@ -166,6 +166,7 @@ def test_a_dashboard_that_is_gone_is_said_to_be(chromium):
         come_in(chromium, site)
         until(chromium, "document.querySelectorAll('tbody tr').length === 1")
     until(chromium, "document.getElementById('said').innerText.startsWith('Not live')")
+    assert chromium.value("document.querySelectorAll('tbody tr').length") == 1  # what was known last stays on the page
     chromium.open("about:blank")
 
 
