@@ -193,7 +193,7 @@ def _world(frame: Frame, opened: Opened) -> World:
         host=opened.processes,
         config=frame.config,
         assignment=assigner(frame.program, environ),
-        runner=lambda folder: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder),
+        runner=lambda folder, after_s: (*shipped.LEAN_PYTHON, shipped.RUNNER, folder, f"{after_s:g}"),
         template=lambda name: shipped.text(f"{name}.md"),
         log=DaemonLog(place.log, redactor),
         notifier=opened.notifier,

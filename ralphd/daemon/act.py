@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +18,11 @@ from ralphd.daemon.failpoints import hit
 from ralphd.daemon.inbox import Inbox, Settled
 from ralphd.daemon.verify import VerifyQueue
 from ralphd.daemon.world import World
+
+# Loops that come back together, after tmux or the machine died, begin so far apart, and all of them within SPREAD_S:
+# neither the machine nor the inference server is hit by all of them at once.
+STEP_S = 0.5
+SPREAD_S = 6.0
 
 Intended = tuple[int, Action]  # the intent's entry id, which also orders the orders
 
@@ -124,7 +129,10 @@ class Doer:
         why = "tmux opened no window for it"
         try:
             self._make_ready(state, spawns)
-            windows = [(loop.loop.id, self.world.runner(loop.loop.folder)) for _, loop in spawns]
+            windows = [
+                (loop.loop.id, self.world.runner(loop.loop.folder, late_s))
+                for (_, loop), late_s in zip(spawns, spread([loop.started for _, loop in spawns]), strict=True)
+            ]
             opened = self.world.panes.open_windows(windows)
             hit("windows_opened")
         except Exception as error:  # noqa: BLE001  # the boundary of a worker: every intent is settled
@@ -205,6 +213,16 @@ class Doer:
         outcome = Outcome(kind=Kind.SPAWN_FAILED, evidence=(Evidence(what=why[:500]),))
         body = (loop.loop.id, loop.generation, loop.trajectory, OutcomeNoted(outcome=outcome))
         self.inbox.put(Settled(intent=intent, result="failed", detail=why[:500], bodies=(body,)))
+
+
+def spread(back: Sequence[bool]) -> list[float]:
+    """Return how many seconds late each loop begins; those that are ``back`` one after another, new ones at once."""
+    step_s = min(STEP_S, SPREAD_S / max(1, sum(back)))
+    late_s, before = [], 0
+    for again in back:
+        late_s.append(before * step_s if again else 0.0)
+        before += again
+    return late_s
 
 
 def fill(template: str, slots: dict[str, str]) -> str:

@@ -20,7 +20,8 @@ class World:
     """The ports, and what only the wiring knows.
 
     ``assignment(config, state, loop, generation, reset_to)`` returns a loop's assignment and its preamble's text;
-    ``runner`` the argv of a runner for a loop's folder; ``template(name)`` a note's text with its ``{slots}``.
+    ``runner(folder, late_s)`` the argv of a loop's runner, its first session so many seconds late;
+    ``template(name)`` a note's text with its ``{slots}``.
     ``frame`` writes down anew, beside the journal, which loops the night has; ``free_disk`` removes what ralphd can do
     without and returns how many bytes that gave. Both are called in the slow pool and may raise OSError.
     """
@@ -34,7 +35,7 @@ class World:
     host: ports.Host
     config: Config
     assignment: Assign
-    runner: Callable[[str], tuple[str, ...]]
+    runner: Callable[[str, float], tuple[str, ...]]
     template: Callable[[str], str]
     log: Any  # cli/daemonlog.py: info, warning, error, exception, each with an event and facts by name
     notifier: ports.Notifier | None = None  # None: nobody is configured to be told

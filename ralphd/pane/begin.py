@@ -38,9 +38,13 @@ DONE, FAILED, WRONG_USAGE, OWNED = 0, 1, 2, 75
 
 
 def main(argv: list[str]) -> int:
-    """Run the loop of the folder ``argv[1]`` until it is told to stop. Exit 75: another runner owns it."""
-    if len(argv) != 2:
-        print("usage: runner.py LOOPDIR", file=sys.stderr)
+    """Run the loop of the folder ``argv[1]`` until it is told to stop. Exit 75: another runner owns it.
+
+    ``argv[2]``: how many seconds late its first session begins; for one of many that come back at once.
+    """
+    after_s = _seconds(argv[2]) if len(argv) == 3 else 0.0
+    if len(argv) not in (2, 3) or after_s is None:
+        print("usage: runner.py LOOPDIR [SECONDS_LATE]", file=sys.stderr)
         return WRONG_USAGE
     folder = os.path.abspath(argv[1])
     os.umask(0o077)
@@ -62,9 +66,17 @@ def main(argv: list[str]) -> int:
         print(f"{folder}: {error}; mend that and start the loop again", file=sys.stderr)
         return FAILED
     _quiet_keyboard(pane.ears)
-    code = Loop(folder, assignment, inbox, pane).run()
+    code = Loop(folder, assignment, inbox, pane).run(after_s)
     pane.watch.close()
     return code
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if 0.0 <= seconds < float("inf") else None
 
 
 def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:

@@ -88,9 +88,12 @@ class Loop:
         self._streak = Streak()
         self._pane.ears.hear(pane.watch.fileno(), self._bell)
 
-    def run(self) -> int:
-        """Turn until stopped. Return the exit code of the runner."""
+    def run(self, after_s: float = 0.0) -> int:
+        """Turn until stopped, the first turn ``after_s`` seconds late. Return the exit code of the runner."""
         self._close_what_died()
+        if after_s > 0:
+            self._say(f"begins in {after_s:.1f} s: several loops come back at once")
+            self._let_others_go(after_s)
         while self._may_go_on():
             try:
                 self._turn()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.stories import BASE, Story
 
 from ralphd.core import events, records
@@ -14,6 +17,7 @@ from ralphd.core.model import Verifier
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import SPAWN_PATIENCE_S, Head
 from ralphd.core.state import fold
+from ralphd.daemon.act import SPREAD_S, STEP_S, spread
 from ralphd.daemon.inbox import Rang
 from ralphd.daemon.recover import recover
 
@@ -211,6 +215,29 @@ def test_a_lost_pane_and_a_lost_server_are_typed_once_a_loop() -> None:
     story.step()
     noted = [(e.loop, e.body.outcome.kind) for e in story.journal.stored if isinstance(e.body, events.OutcomeNoted)]
     assert noted == [("l1", Kind.PANE_LOST), ("l1", Kind.SERVER_LOST), ("l2", Kind.SERVER_LOST)]
+
+
+def test_loops_that_come_back_together_begin_one_after_another_and_new_ones_at_once() -> None:
+    story = Story(loops=3)
+    story.begin()
+    assert [argv[-1] for argv in story.panes.windows.values()] == ["0", "0", "0"]
+    story.panes.up = False
+    for loop in ("l1", "l2", "l3"):
+        story.runner_dies(loop)
+    story.step()
+    story.step()
+    assert [argv[-1] for argv in story.panes.windows.values()] == ["0", "0.5", "1"]
+
+
+@given(st.lists(st.booleans(), max_size=600))
+def test_all_that_come_back_begin_soon_and_none_with_another(back: list[bool]) -> None:
+    late = spread(back)
+    assert len(late) == len(back)
+    assert all(seconds == 0.0 for seconds, again in zip(late, back, strict=True) if not again)
+    again = [seconds for seconds, comes_back in zip(late, back, strict=True) if comes_back]
+    assert again[:1] in ([], [0.0])
+    assert all(0.0 < after - before <= STEP_S for before, after in itertools.pairwise(again))
+    assert max(again, default=0.0) < SPREAD_S
 
 
 def test_a_broken_tmux_meets_no_storm() -> None:

@@ -16,6 +16,7 @@ from support.nightbox import NightBox, night_box
 from support.repositories import commit, repository
 
 from ralphd.core import events, records
+from ralphd.daemon.act import spread
 from ralphd.edges.tmux_socket import peer_pid, socket_path
 
 pytestmark = pytest.mark.slow
@@ -73,6 +74,12 @@ def lost(box: NightBox) -> Counter[str]:
     return Counter(entry.loop for entry in noted if entry.body.outcome.kind.value == "tmux.server_lost")
 
 
+def waits_of_new_runners(box: NightBox) -> list[float]:
+    """Return for each loop the seconds from its second runner's start to that one's first session."""
+    runners = {entry.loop: entry.at for entry in box.journal(records.RunnerStarted)}
+    return [entry.at - runners[entry.loop] for entry in box.journal(records.TrajectoryStarted) if entry.trajectory == 2]
+
+
 def test_a_killed_server_costs_each_loop_one_session_and_leaves_nothing(
     box: NightBox, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +98,7 @@ def test_a_killed_server_costs_each_loop_one_session_and_leaves_nothing(
     began = time.monotonic()
     box.wait_until(lambda: not set(before.values()) & set(box.runners().values()), "each loop has a new runner")
     box.wait_until(lambda: box.status()["fleet"]["running"] == WIDTH, "all run")
+    box.wait_for(records.TrajectoryStarted, 2 * WIDTH)
     resumed_after_s = time.monotonic() - began
     box.wait_until(lambda: not any(map(alive, children)), "the hidden children are gone", 30)
     assert lost(box) == dict.fromkeys(loops, 1)
@@ -98,6 +106,8 @@ def test_a_killed_server_costs_each_loop_one_session_and_leaves_nothing(
     assert {row["state"] for row in box.loops().values()} == {"running"}
     began_again = sorted(entry.at for entry in box.journal(records.TrajectoryStarted) if entry.trajectory == 2)
     assert len(began_again) == WIDTH
+    for waited_s, least_s in zip(sorted(waits_of_new_runners(box)), spread([True] * WIDTH), strict=True):
+        assert waited_s >= least_s, "they don't all begin at once"
     with capsys.disabled():
         spread_s = began_again[-1] - began_again[0]
         words = f"all of {WIDTH} loops resumed {resumed_after_s:.1f} s after the tmux server was killed"

@@ -482,6 +482,43 @@ def test_a_new_generation_begins_at_its_commit_and_what_was_there_is_saved(make)
     assert {r["generation"] for r in loop.records("TrajectoryStarted")} == {1, 2}
 
 
+# One of many that come back at once.
+
+
+def test_a_runner_that_is_to_begin_late_does_and_does_nothing_before(make):
+    loop = make("#!/bin/sh\ncat >/dev/null\n")
+    loop.start("1.5")
+    loop.wait_for("TrajectoryStarted")
+    (runner,), session = loop.records("RunnerStarted"), loop.records("TrajectoryStarted")[0]
+    assert session["at"] - runner["at"] >= 1.5
+    assert "begins in 1.5 s" in loop.text()
+    assert loop.stop() == 0
+
+
+@pytest.mark.parametrize("what", ["stopped", "paused"])
+def test_a_runner_that_is_to_begin_late_is_told_meanwhile_what_else_is_wanted(make, what):
+    loop = make("#!/bin/sh\ncat >/dev/null\n")
+    process = loop.start("86400")
+    until(lambda: "begins in" in loop.text())
+    loop.order(what)
+    if what == "paused":
+        loop.wait_for("Held")
+        loop.order("running")
+        loop.wait_for("TrajectoryEnded")
+        loop.stop()
+    loop.wait_for("RunnerStopped")
+    assert process.wait(30) == 0
+    assert bool(loop.records("TrajectoryStarted")) == (what == "paused")
+
+
+@pytest.mark.parametrize("words", [["soon"], ["-1"], ["nan"], ["inf"], ["1", "2"]])
+def test_a_runner_that_is_told_nonsense_says_how_it_is_used(make, words):
+    loop = make("#!/bin/sh\n")
+    assert loop.start(*words).wait(30) == 2
+    assert "usage: runner.py LOOPDIR [SECONDS_LATE]" in loop.text()
+    assert loop.records() == []
+
+
 # What it costs.
 
 

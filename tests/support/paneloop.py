@@ -123,8 +123,8 @@ class PaneLoop:
         draft.write_text(json.dumps(codec.dump(value)))
         draft.rename(self.folder / name)
 
-    def start(self, *, wrapper: tuple[str, ...] = (), **env: str) -> subprocess.Popen:
-        argv = [*wrapper, sys.executable, "-I", "-S", "-E", str(RUNNER), str(self.folder)]
+    def start(self, *late_s: str, wrapper: tuple[str, ...] = (), **env: str) -> subprocess.Popen:
+        argv = [*wrapper, sys.executable, "-I", "-S", "-E", str(RUNNER), str(self.folder), *late_s]
         with open(self.root / "pane.txt", "ab") as out:
             process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={"PATH": os.environ["PATH"], **env},

@@ -110,7 +110,7 @@ class Story:
             host=self.host,
             config=Config(),
             assignment=assignment,
-            runner=lambda folder: ("runner", folder),
+            runner=lambda folder, after_s: ("runner", folder, f"{after_s:g}"),
             template=lambda name: f"{name}: {{commit}}{{ref}}",
             notifier=self.notifier,
             log=QUIET,
