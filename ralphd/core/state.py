@@ -58,7 +58,7 @@ class LoopState:
     usage: records.Usage = field(default_factory=records.Usage)  # ended trajectories
     usage_now: records.Usage = field(default_factory=records.Usage)  # the running one
     compactions: int = 0
-    quiet_for_s: float = 0.0
+    said_at: float = 0.0  # when its agent gave its last sign, seconds since 1970
     best_score: float | None = None
     best_commit: str = ""
     bar: float | None = None  # the best score that was known before it was reset, or came of it since
@@ -412,10 +412,10 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
         case records.TrajectoryStarted(head=head):
             _apply_begin(loop, entry, head, second)
         case records.AgentStarted(pid=pid, account=account):
-            loop.agent_pid, loop.account, loop.asked_s = pid, account, second
+            loop.agent_pid, loop.account, loop.asked_s, loop.said_at = pid, account, second, entry.at
             loop.waiting_until, loop.waiting_kind = None, ""
-        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet):
-            loop.usage_now, loop.compactions, loop.quiet_for_s = usage, compactions, quiet
+        case records.Progressed(usage=usage, compactions=compactions, quiet_for_s=quiet_s):
+            loop.usage_now, loop.compactions, loop.said_at = usage, compactions, entry.at - quiet_s
         case records.AttemptEnded(outcome=outcome):
             loop.agent_pid, loop.last_outcome = None, outcome.kind
         case records.TrajectoryEnded() as ended:
@@ -443,7 +443,7 @@ def _apply_begin(loop: LoopState, entry: Entry, head: str, second: float) -> Non
     loop.tip = head
     loop.past.begin((entry.generation, entry.trajectory), head, second)
     loop.trajectory = entry.trajectory
-    loop.session_open, loop.reset_to = True, ""
+    loop.session_open, loop.reset_to, loop.said_at = True, "", entry.at
     loop.held_kind = loop.held_why = ""
     loop.waiting_until, loop.waiting_kind = None, ""
     loop.compactions = 0
@@ -470,7 +470,6 @@ def _apply_end(loop: LoopState, entry: Entry, ended: records.TrajectoryEnded) ->
     loop.last_outcome = ended.outcome.kind
     loop.usage = add_usage(loop.usage, ended.usage)
     loop.usage_now = records.Usage()
-    loop.quiet_for_s = 0.0
     loop.tip = ended.head_after
     left = Ending(entry=entry.id, generation=entry.generation, trajectory=entry.trajectory, head=ended.head_after)
     loop.claim = left if ended.claims_done else loop.claim

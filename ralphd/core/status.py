@@ -87,7 +87,7 @@ def _row(loop: LoopState, seen: LoopNow, now: float, gain_per_h: float | None) -
         "tokens_in": usage.tokens_in,
         "tokens_out": usage.tokens_out,
         "last_outcome": loop.last_outcome.value if loop.last_outcome else None,
-        "quiet_for_s": round(loop.quiet_for_s, 1) if loop.session_open else None,
+        "quiet_for_s": round(max(0.0, now - loop.said_at), 1) if loop.session_open else None,
         "needs_person": needs_person(loop),
         "note": _note(loop, now),
     }

@@ -17,7 +17,8 @@ from ralphd.core.repetition import Repetition
 from ralphd.core.signals import Resulted, Retrying
 from ralphd.pane.calls import CallKilled, CallOpened
 from ralphd.pane.procs import end_all, forest
-from ralphd.pane.session import Exit, read_some, waiting_bytes
+from ralphd.pane.session import Exit, read_some
+from ralphd.pane.stdin import ReadsToEnd, waiting_bytes
 from ralphd.pane.stirring import Stirring
 
 TYPE_CHECKING = False
@@ -144,6 +145,7 @@ class Attempt:
         self._tally, self._tells, self._notes = tally, tells, notes
         self._changed_before_s = changed_before_s
         self._started = now
+        self._began_at = self._log.offset
         self._lines = Lines(offset=self._log.offset)
         self._error_lines = Lines(limit_bytes=ERROR_LINE_BYTES)
         self._overhear: Callable[[bytes], tuple[Retrying, ...]] | None = getattr(reader, "read_error", None)
@@ -158,6 +160,7 @@ class Attempt:
         )
         self._stirring = Stirring(self._tree, own=session.pid, idle_share=tells.idle_share, idle_bytes=tells.idle_bytes)
         shortest_s = min(limits.quiet_s, limits.stream_s) if self._patience.turns else limits.quiet_s
+        self.reads_to_end = ReadsToEnd(session.input, self._pids, now)
         self._look_every_s = min(LOOK_MAX_S, max(LOOK_MIN_S, shortest_s * LOOK_SHARE))
         self._look_at = now + self._look_every_s
         self._progress_at = now + PROGRESS_S
@@ -298,7 +301,7 @@ class Attempt:
         now = time.monotonic()
         tick_s = self._pane.watch.next_tick_in(now)
         waits = [self._patience.next_look_s(now, self.reading), self._progress_at - now, self._look_at - now]
-        waits.append(self._sync_at - now)
+        waits += [self._sync_at - now, self.reads_to_end.next_look_s(now)]
         return min(waits) if tick_s is None else min(*waits, tick_s)
 
     def _look(self) -> None:
@@ -307,6 +310,7 @@ class Attempt:
             self._note_call(event)
         pane.wishes.heed(pane.ears.signals)
         self._give_notes()
+        self.reads_to_end.look(now, spoke=self._log.offset > self._began_at, silent_s=now - self._patience.last_byte)
         if now >= self._look_at:
             self._look_at = now + self._look_every_s
             if self._stirring.look(now):
@@ -429,6 +433,9 @@ class Attempt:
         return self._tail.decode("utf-8", "replace").splitlines()[-ERROR_LINES:]
 
     # Ending.
+
+    def _pids(self) -> list[int]:
+        return [proc.pid for proc in self._tree()]
 
     def _tree(self) -> list[Proc]:
         """All that runs below the runner: it has no other children than this session's."""

@@ -86,6 +86,7 @@ class Loop:
         self._running: Trajectory | None = None
         self._worked = False  # a session ended, and nobody had the worktree to himself since
         self._streak = Streak()
+        self._reads_to_end = ""  # the program that was seen to read its stdin to the end
         self._pane.ears.hear(pane.watch.fileno(), self._bell)
 
     def run(self, after_s: float = 0.0) -> int:
@@ -313,6 +314,8 @@ class Loop:
             changed_before_s=self._ground.changed_before_s,
         )
         end = attempt.listen()
+        if attempt.reads_to_end.seen:
+            self._reads_to_end = self._assignment.program
         self._pane.watch.agent, self._pane.watch.calling = None, False
         running.tally.add(attempt)
         running.head_now = self._ground.head()
@@ -362,7 +365,7 @@ class Loop:
             self._environment(launch.env),
             cwd=self._assignment.worktree,
             stdin=text if tell is None else tell(text.decode("utf-8", "replace")),
-            stays_open=tell is not None,
+            stays_open=tell is not None and self._reads_to_end != launch.argv[0],
         )
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:

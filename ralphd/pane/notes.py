@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ralphd.agents.base import Tells
     from ralphd.core.signals import Signal
     from ralphd.pane.inbox import Inbox
-    from ralphd.pane.session import Input
+    from ralphd.pane.stdin import Input
 
     Note = tuple[str, str]
 

@@ -6,10 +6,10 @@ import errno
 import fcntl
 import os
 import signal
-import termios
 from dataclasses import dataclass
 
 from ralphd.pane.files import write_all
+from ralphd.pane.stdin import Input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,41 +46,6 @@ class Exit:
     def of(cls, status: int) -> Exit:
         code = os.waitstatus_to_exitcode(status)
         return cls(code=code, signal=None) if code >= 0 else cls(code=None, signal=-code)
-
-
-class Input:
-    """Our end of an agent's stdin, non-blocking. It is closed once, by whoever is first."""
-
-    def __init__(self, fd: int = -1) -> None:
-        self._fd = fd
-        self._unsent = b""
-
-    @property
-    def is_open(self) -> bool:
-        return self._fd >= 0
-
-    def say(self, data: bytes) -> bool:
-        """Send ``data`` as soon as the agent reads it; False when it never will, or hasn't read what came before."""
-        self.flush()
-        if not self.is_open or self._unsent:
-            return False
-        self._unsent = data
-        self.flush()
-        return self.is_open
-
-    def flush(self) -> None:
-        try:
-            while self._unsent and self.is_open:
-                self._unsent = self._unsent[os.write(self._fd, self._unsent) :]
-        except BlockingIOError:
-            return
-        except OSError:
-            self.close()  # it reads no more
-
-    def close(self) -> None:
-        if self.is_open:
-            os.close(self._fd)
-            self._fd = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,12 +142,6 @@ def _resolve(program: str, path: str, cwd: str) -> str:
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate
     raise StartFailed(f"{program} is in none of the folders of PATH={path}")
-
-
-def waiting_bytes(fd: int) -> int:
-    """Return how much can be read right now without waiting."""
-    count = fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0")
-    return int.from_bytes(count, "little")
 
 
 def read_some(fd: int, limit: int = CHUNK_BYTES) -> bytes | None:

@@ -158,6 +158,21 @@ def test_status_shows_what_a_client_waits_for_and_what_it_asks(told, note):
     assert any("Trust it?" in line for line in shown["daemon"]["trouble"]) is ("asks" in told)
 
 
+def test_status_tells_how_long_a_session_has_been_quiet_though_nothing_new_is_recorded():
+    night = begun(("l1",))
+    night.began("l1", 1)
+    night.say(records.AgentStarted(pid=77, start_ticks=1, attempt=1), "l1", 1)
+    progress = records.Progressed(usage=records.Usage(), compactions=0, output_bytes=9, calls=0, quiet_for_s=4.0)
+    told_at = night.say(progress, "l1", 1).at
+    state, facts = fold(night.entries), DaemonFacts(pid=1, version="0", started_at=0.0)
+
+    def quiet_after(seconds: float) -> object:
+        return status(state, {"l1": LoopNow(alive=True)}, 0, facts, told_at + seconds)["loops"][0]["quiet_for_s"]
+
+    assert [quiet_after(s) for s in (0.0, 300.0)] == [4.0, 304.0]
+    assert quiet_after(-3600.0) == 0.0, "a clock that was put back"
+
+
 def test_status_shows_a_wait_at_the_gate_that_is_due_without_a_time():
     night = begun(("l1",))
     night.say(records.Waiting(kind=Kind.OVERLOADED.value, until=night.now + 600), "l1")

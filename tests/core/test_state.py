@@ -122,10 +122,10 @@ def test_a_session_opens_and_closes():
     night.say(records.Progressed(usage=usage, compactions=2, output_bytes=1, calls=1, quiet_for_s=3.5), "a", 1)
     loop = state_of(night)
     assert (loop.pane, loop.runner_up, loop.session_open, loop.agent_pid) == ("%3", True, True, 77)
-    assert (loop.compactions, loop.quiet_for_s, loop.tokens().tokens_in) == (2, 3.5, 5)
+    assert (loop.compactions, loop.said_at, loop.tokens().tokens_in) == (2, night.now - 60 - 3.5, 5)
     night.ended("a", 1, tokens=7)
     loop = state_of(night)
-    assert (loop.session_open, loop.agent_pid, loop.quiet_for_s, loop.tokens().tokens_in) == (False, None, 0.0, 7)
+    assert (loop.session_open, loop.agent_pid, loop.tokens().tokens_in) == (False, None, 7)
 
 
 def test_a_runner_that_is_gone_takes_its_session_with_it_but_not_its_tokens():
