@@ -25,6 +25,7 @@ from ralphd.edges.git import Git
 from ralphd.edges.notifier import Apprise
 from ralphd.edges.ownership import filesystem_of, open_state, state_folder
 from ralphd.edges.tmux import Tmux
+from ralphd.pane import cgroup as groups
 
 OLDEST_PYTHON = (3, 11)
 LOOP_DISK_BYTES = 1 << 30  # a guess at a worktree with its build, and its logs; a warning, never a refusal
@@ -96,6 +97,8 @@ def _patient(path: str) -> Patient:
 def _safely(check: Callable[[Patient], Finding], patient: Patient) -> Finding:
     """Make what a check raises its finding: every error of ours names the way out itself."""
     name = check.__name__.strip("_")
+    if patient.mistake and check in CONFIGURED:
+        return Finding(check=name, level=Level.WARN, found="not looked at, for ralphd.toml can't be read")
     try:
         return replace(check(patient), check=name)
     except RalphdError as error:
@@ -196,12 +199,13 @@ def files(patient: Patient) -> Finding:
 
 
 def cgroup(_patient: Patient) -> Finding:
-    """Say how memory of tool calls is watched; without cgroups it is all the same, only by looking."""
-    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-        return _ok("version 2; limits of tool calls are kept by watching /proc")
-    if os.path.isdir("/sys/fs/cgroup/memory"):
-        return _ok("version 1; limits of tool calls are kept by watching /proc")
-    return _ok("none; limits of tool calls are kept by watching /proc")
+    """Make a group as a runner would; without one the memory of tool calls is held to its limit by looking alone."""
+    group = groups.make(f"ralphd-doctor-{os.getpid()}")
+    if group is None:
+        return _ok("none that you may make; the memory of a tool call is held by watching /proc")
+    version = 2 if os.path.exists(os.path.join(group, "cgroup.controllers")) else 1
+    groups.remove(group)
+    return _ok(f"version {version}; the kernel holds the memory of a tool call beside the watch of /proc")
 
 
 def linger(_patient: Patient) -> Finding:
@@ -265,6 +269,8 @@ def notify(patient: Patient) -> Finding:
         return _fail(f"apprise can't use {', '.join(refused)}", "see its documentation for the URL of your service")
     return _ok(f"{len(urls)} in notify.urls; `ralphd notify` sends a test")
 
+
+CONFIGURED = (verifier, agent, notify)  # the defaults say nothing of what the file meant
 
 CHECKS: tuple[Callable[[Patient], Finding], ...] = (
     python,

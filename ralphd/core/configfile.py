@@ -84,6 +84,7 @@ class _Reader:
     def _task(self, where: str, data: object) -> config.TaskConfig:
         table = dict(self._table(where, data))
         verify = table.pop("verify", {})
+        self._known(where, table, {*TASK, "verify"})
         values = self._section(where, table, TASK)
         verifier = self._section(f"{where}.verify", self._table(f"{where}.verify", verify), VERIFY)
         if verifier.get("goal") is not None and not verifier.get("command"):

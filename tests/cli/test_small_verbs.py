@@ -15,6 +15,7 @@ from support.livenight import LiveNight, listing, until
 from ralphd.cli.main import VERBS
 from ralphd.cli.setup import guess_verifier, settings
 from ralphd.core import configfile
+from ralphd.pane import cgroup
 
 
 @pytest.fixture
@@ -144,6 +145,26 @@ def test_doctor_names_the_way_out_of_everything_at_once(bare):
     assert any("did you mean width?" in line for line in fails)
     assert any("PROMPT.md: no such file" in line for line in fails)
     assert any("chmod 700" in line for line in fails)
+
+
+def test_doctor_says_nothing_of_an_agent_that_a_broken_file_names(bare):
+    """The default agent may not be installed, and nobody asked for it."""
+    bare.toml.write_text(bare.toml.read_text() + "[task.verifier]\ncommand = 'true'\n")
+    done = bare.ralphd("doctor", "--json", env={"PATH": "/usr/bin:/bin"})
+    found = {check["check"]: (check["level"], check["found"]) for check in json.loads(done.stdout)["checks"]}
+    assert found["config"][0] == "fail"
+    assert found["agent"] == found["verifier"] == ("warn", "not looked at, for ralphd.toml can't be read")
+
+
+def test_doctor_tells_whether_the_kernel_holds_the_memory_of_tool_calls(bare):
+    """And leaves no group behind."""
+    checks = {check["check"]: check for check in json.loads(bare.good("doctor", "--json"))["checks"]}
+    group = cgroup.make("ralphd-test-of-doctor")
+    assert checks["cgroup"]["level"] == "ok"
+    assert ("the kernel holds" in checks["cgroup"]["found"]) is (group is not None)
+    if group is not None:
+        assert cgroup.remove(group)
+        assert not [name for name in os.listdir(os.path.dirname(group)) if name.startswith("ralphd-doctor-")]
 
 
 def test_doctor_without_git_or_tmux(bare):

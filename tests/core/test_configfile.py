@@ -59,6 +59,7 @@ def test_everything_can_be_set():
         ("[nihgt]\n", "nihgt", 1, "did you mean night?"),
         ("top = 1\n", "top", 1, "no such setting"),
         ("[night]\nwide = 1\n", "night.wide", 2, "did you mean width?"),
+        ("[[task]]\n[task.verifier]\ncommand = 'true'\n", "task.verifier", 2, "did you mean verify?"),
         ("[night]\n\n# x\nwidth = 0\n", "night.width", 4, "a whole number from 1 to 4096, not 0"),
         ("[night]\nwidth = true\n", "night.width", 2, "not True"),
         ("[night]\nwidth = 1.5\n", "night.width", 2, "not 1.5"),
