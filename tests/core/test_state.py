@@ -10,8 +10,8 @@ from support.nights import START, Night, a_bare_night, a_good_night, a_null_nigh
 from ralphd.core import events, records
 from ralphd.core.actions import EndNight, Pause, RestartLoop, Resume, SpawnRunner, StopLoop, Tell
 from ralphd.core.exchange import Want
+from ralphd.core.fold import apply, fold
 from ralphd.core.outcomes import Kind, Outcome
-from ralphd.core.state import fold
 
 STORIES = [a_good_night, a_bare_night, a_null_night]
 
@@ -60,7 +60,7 @@ def test_a_new_daemon_folds_the_same_state(story):
     for cut in range(len(entries)):
         state = fold(entries[:cut])
         for entry in entries[cut:]:
-            state.apply(entry)
+            apply(state, entry)
         assert state == whole
     stored = [(entry, *events.body_to_json(entry.body)) for entry in entries]
     again = [
