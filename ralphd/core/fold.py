@@ -34,6 +34,8 @@ def apply(state: NightState, entry: Entry) -> None:
     state.last_id = max(state.last_id, entry.id)
     state.gaps = clocks.with_gap(state.gaps, entry.at, events.outcome_of(entry.body))
     loop = state.loops.get(entry.loop)
+    if loop is not None:
+        loop.seq = max(loop.seq, entry.seq)
     if loop is not None and isinstance(entry.body, records.TrajectoryStarted):
         loop.nonce = entry.nonce  # of any generation: the session's end must be known when it comes
     if isinstance(entry.body, events.DaemonBody):

@@ -35,6 +35,7 @@ class LoopState:
     generation: int = 1
     reset_to: str = ""  # where this generation begins, until its first session has
     trajectory: int = 0
+    seq: int = 0  # of the newest record that a runner of any generation wrote
     nonce: str = ""
     session_open: bool = False
     started: bool = False  # a runner took the loop up at least once

@@ -84,6 +84,7 @@ def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
     me = _identity(assignment)
     replace_whole(os.path.join(folder, "runner.json"), json.dumps(dump(me)).encode())
     recorder = Recorder(folder)
+    recorder.go_on_after(assignment.after_seq, assignment.after_trajectory)
     recorder.generation = assignment.generation
     recorder.append(
         RunnerStarted(
