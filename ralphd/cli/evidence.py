@@ -11,7 +11,7 @@ from ralphd.cli import logs
 from ralphd.core.model import is_loop_id
 from ralphd.core.report_facts import TraceFact
 from ralphd.core.report_parts import Report
-from ralphd.views import ansi, words
+from ralphd.views import ansi, words_trouble
 from ralphd.views.text import lines
 
 EXCERPT_BYTES = 2048  # enough to see what happened; the file has the rest
@@ -24,13 +24,13 @@ def excerpts(night: str, made: Report) -> dict[str, str]:
 
     ``night``: the night's own folder; nothing outside of it is read, and no link is followed.
     """
-    told = {words.place(trace): excerpt(night, trace) for trace in _shown(made)}
+    told = {words_trouble.place(trace): excerpt(night, trace) for trace in _shown(made)}
     return {place: text for place, text in told.items() if text}
 
 
 def _shown(made: Report) -> Iterable[TraceFact]:
     for kind in made.outcomes:
-        yield from [trace for trace in made.evidence if trace.kind == kind][: words.PLACES]
+        yield from [trace for trace in made.evidence if trace.kind == kind][: words_trouble.PLACES]
 
 
 def excerpt(night: str, trace: TraceFact) -> str:

@@ -13,8 +13,9 @@ from ralphd.core import actions, events
 from ralphd.core.config import Config
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Order, Want
+from ralphd.core.fold import fold
 from ralphd.core.losses import Loss, outcome_of_loss, sentence
-from ralphd.core.state import LoopState, NightState, fold
+from ralphd.core.state import LoopState, NightState
 from ralphd.edges import nightfile
 from ralphd.edges.journal import Journal, JournalReader, NightRow
 from ralphd.edges.journal_mend import LEAP, mend, revisions

@@ -19,9 +19,10 @@ from ralphd.cli.place import Place
 from ralphd.core import policy
 from ralphd.core.config import Config
 from ralphd.core.errors import JournalError
+from ralphd.core.fold import fold
 from ralphd.core.model import Candidate, Verdict
 from ralphd.core.redact import Redactor, secrets_of
-from ralphd.core.state import NightState, fold
+from ralphd.core.state import NightState
 from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
 from ralphd.daemon.assign import Assigner, base_environment

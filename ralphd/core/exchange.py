@@ -74,6 +74,8 @@ class Assignment:
     secrets: tuple[str, ...] = ()  # values that never reach the digest
     account: str = ""  # a hash of what inference knows the agent by; loops with one account share its gate
     restore: tuple[str, ...] = ()  # protected paths that the next session must find as they are in ``base``
+    after_seq: int = 0  # the journal's newest record of this loop; a power cut may have taken it from the loop's file
+    after_trajectory: int = 0
 
 
 class Want(StrEnum):

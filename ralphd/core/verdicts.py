@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ralphd.core import events
 from ralphd.core.events import Entry
 from ralphd.core.history import Gain
 from ralphd.core.model import Verdict
 from ralphd.core.outcomes import Kind
-
-if TYPE_CHECKING:  # the fold imports this
-    from ralphd.core.state import LoopState, NightState, TaskState
+from ralphd.core.state import LoopState, NightState, TaskState
 
 RISES_KEPT = 512  # of a task's best; an hour of a night has a few
 

@@ -67,6 +67,8 @@ class Assigner:
             reset_to=reset_to,
             secrets=secrets_of(passed, config.agent.env),
             account=account_of(state.id, config.agent.cli, env),
+            after_seq=loop.seq,
+            after_trajectory=loop.trajectory,
         )
         return assignment, self._preamble(assignment, task)
 

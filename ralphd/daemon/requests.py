@@ -10,8 +10,9 @@ from typing import Any
 from ralphd.core import actions, events, plan, policy
 from ralphd.core.actions import Action, Decision
 from ralphd.core.exchange import Want
+from ralphd.core.quoting import QUOTED_CHARS, quoted
 from ralphd.core.spending import spending
-from ralphd.core.state import QUOTED_CHARS, NightState, quoted
+from ralphd.core.state import NightState
 from ralphd.core.status import DaemonFacts, status
 from ralphd.daemon.inbox import Asked
 from ralphd.daemon.tick import Night

@@ -11,6 +11,7 @@ from ralphd.core.actions import Decision
 from ralphd.core.clocks import Gap, Reading
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Want
+from ralphd.core.fold import apply
 from ralphd.core.model import Candidate, Verdict, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy import Bounds, Present, Strain
@@ -145,7 +146,7 @@ class Night:
         _pass_by(message.entries)
         intended = []
         for entry in message.entries:
-            self.state.apply(entry)
+            apply(self.state, entry)
             self.hears(entry)
             if isinstance(entry.body, events.ActionIntended):
                 action = events.action_from_json(entry.body.type, entry.body.args)
@@ -253,7 +254,7 @@ class Night:
             return False
         hit("end_stored")
         for entry in stored:
-            self.state.apply(entry)
+            apply(self.state, entry)
         return True
 
     def note(self, kind: Kind, what: str, loop: str = "") -> None:

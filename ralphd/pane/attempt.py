@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ralphd.agents.lines import Lines
 from ralphd.core.facts import EndedBy, Facts
-from ralphd.core.outcomes import Evidence, Kind, Outcome
-from ralphd.core.ownretries import OwnRetries
+from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.patience import Patience
 from ralphd.core.reading import Reading
-from ralphd.core.records import NotesGiven, Progressed, Repaired, Repeating, ToolEnded, Usage
-from ralphd.core.repetition import Repetition
+from ralphd.core.records import NotesGiven, Progressed, Repaired, ToolEnded
 from ralphd.core.signals import Resulted, Retrying
-from ralphd.pane.calls import CallKilled, CallOpened
+from ralphd.pane.call_events import CallKilled, CallOpened, tool_outcome
+from ralphd.pane.circles import Circles
+from ralphd.pane.dialog import Dialog
 from ralphd.pane.procs import end_all, forest
 from ralphd.pane.session import Exit, read_some
 from ralphd.pane.stdin import ReadsToEnd, waiting_bytes
@@ -24,98 +24,28 @@ from ralphd.pane.stirring import Stirring
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
 
     from ralphd.agents.base import Reader, Tells
     from ralphd.core.exchange import Limits
     from ralphd.core.signals import Signal
-    from ralphd.pane.calls import CallEvent, CallWatch
-    from ralphd.pane.digest import Digest
-    from ralphd.pane.ears import Ears
-    from ralphd.pane.gatekeeper import Gatekeeper
+    from ralphd.pane.call_events import CallEvent
     from ralphd.pane.ground import Still
     from ralphd.pane.notes import Notes
+    from ralphd.pane.pane import Pane
     from ralphd.pane.procs import Proc
     from ralphd.pane.rawlog import RawLog
-    from ralphd.pane.recorder import Recorder
     from ralphd.pane.session import Session
-    from ralphd.pane.wishes import Wishes
-
-    N = TypeVar("N", int, float)
+    from ralphd.pane.trajectory import Tally
 
 PROGRESS_S = 5.0  # between two signs of life: a status is at most that old
 LOOK_SHARE = 0.05  # of the quiet limit: so much later than due is a hung agent noticed
 LOOK_MIN_S, LOOK_MAX_S = 0.1, 15.0  # a look takes 0.2 ms
 SYNC_S = 0.1  # after the start: an fsync takes 1 to 20 ms, which a session that ends at once would wait for
-FIRST_AGAIN = 2  # a result that is had for the second time: from here on something must come of it
-CIRCLES_END = 2  # the level (core/repetition.py) at which a session ends
 TAIL_BYTES = 8 << 10  # of stderr: what classification may look at
 ERROR_LINE_BYTES = 64 << 10  # what a CLI says on stderr of a wait quotes the server, with a page of HTML at worst
 TERM_GRACE_S = 3.0  # CLIs that save their session on SIGTERM took under a second
 END_AGAIN_S = 10.0  # what survives KILL is in the kernel's hands for a while
 LEFTOVER_GRACE_S = 1.0  # nobody waits for what a session left behind
-ASKS_AFTER_S = 30.0  # of silence: who shows a dialog says nothing more, and a person should not wait long to know
-ASKED_CHARS = 300
-ERROR_LINES = 8
-TOOL_KINDS = {
-    "time": Kind.TOOL_TIMEOUT,
-    "memory": Kind.TOOL_MEMORY,
-    "output": Kind.OUTPUT_FLOOD,
-    "processes": Kind.PROCESS_FLOOD,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pane:
-    """What a runner has to work with for as long as it lives."""
-
-    ears: Ears
-    wishes: Wishes
-    watch: CallWatch
-    recorder: Recorder
-    digest: Digest
-    gate: Gatekeeper
-
-    def pause(self, seconds: float) -> None:
-        """Wait a moment while others end; whatever comes meanwhile is taken."""
-        self.ears.wait(seconds)
-
-
-@dataclass(kw_only=True)
-class Tally:
-    """What a trajectory adds up over its attempts."""
-
-    model: str = ""  # that the CLI was told to use; it may name another
-    usage: Usage = field(default_factory=Usage)
-    unpriced: bool = False  # some of that has a cost that was not told
-    compactions: int = 0
-    calls: int = 0
-    leftovers: int = 0
-    tool_kills: int = 0
-    own_retries: OwnRetries = field(default_factory=OwnRetries)
-    repetition: Repetition = field(default_factory=Repetition)
-
-    def with_usage_of(self, reading: Reading) -> Usage:
-        told = reading.tokens_in is not None or reading.tokens_out is not None
-        return Usage(
-            model=(reading.model[:200] or self.model) if told else self.usage.model,
-            tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
-            tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
-            cache_read=_sum(self.usage.cache_read, reading.cache_read),
-            cost_usd=None if self._unpriced(reading) else _sum(self.usage.cost_usd, reading.cost_usd),
-        )
-
-    def _unpriced(self, reading: Reading) -> bool:
-        """Tell whether tokens were used whose cost nobody told, so that what was told is not all of it."""
-        return self.unpriced or (reading.cost_usd is None and bool(reading.tokens_in or reading.tokens_out))
-
-    def add(self, attempt: Attempt) -> None:
-        self.usage = self.with_usage_of(attempt.reading)
-        self.unpriced = self._unpriced(attempt.reading)
-        self.compactions += attempt.reading.compactions
-        self.calls += attempt.calls
-        self.tool_kills += attempt.tool_kills
-        self.leftovers += attempt.leftovers
 
 
 class Attempt:
@@ -168,8 +98,8 @@ class Attempt:
         self._end_again_at = 0.0
         self._left_to_gate = False
         self._told: Progressed | None = None
-        self._asked = (-1.0, "")  # when it fell silent, and the dialog it shows since then
-        self._repetition, self._still, self._circling = tally.repetition, still, 0
+        self._dialog = Dialog(self.reading, self._lines, after_s=self._look_every_s * 2)
+        self._circles = Circles(tally.repetition, still, pane, self._log.path)
 
     def listen(self) -> Exit:
         """Return how the process ended; its output is read, its leftovers are gone, its pipes closed."""
@@ -237,8 +167,7 @@ class Attempt:
             if isinstance(told, Resulted):
                 self._session.input.close()  # with its stdin open it would wait for more
             self._pane.digest.show(told)
-            if self._repetition.note(told, now):
-                self._watch_circles(now)
+            self._circles.note(told, now)
 
     def _ask_gate(self, told: Signal) -> None:
         """Let the gate hear, or leave it to the gate to ask again: the session is taken up when that opens."""
@@ -247,25 +176,6 @@ class Attempt:
             self._left_to_gate = True
         else:
             gate.heard(told)
-
-    def _watch_circles(self, now: float) -> None:
-        """Tell of a session that goes round in circles; when it goes on so, let it be ended."""
-        repetition = self._repetition
-        if repetition.in_a_row == FIRST_AGAIN:
-            self._still.mark()
-        level = repetition.level(now)
-        if level <= self._circling:
-            self._circling = level
-            return
-        if self._still.moved():
-            repetition.restart(now)
-            return
-        self._circling = level
-        repetition.tell(now)
-        start, end = repetition.where
-        told = Repeating(times=repetition.in_a_row, errors=repetition.errors, file=self._log.path, start=start, end=end)
-        self._pane.recorder.append(told, at=time.time())
-        self._pane.digest.say(f"the same calls with the same results, {told.times} times in a row")
 
     def _take_errors(self) -> None:
         data = read_some(self._session.stderr)
@@ -350,7 +260,7 @@ class Attempt:
             over = EndedBy.ASKED_ANEW
         if self._left_to_gate and over is EndedBy.ITSELF:
             over = EndedBy.GATE
-        if self._circling >= CIRCLES_END and over is EndedBy.ITSELF:
+        if self._circles.too_many and over is EndedBy.ITSELF:
             over = EndedBy.REPEATING
         if over is EndedBy.ITSELF and self._may_be_taken_up():
             over = EndedBy.NOTE
@@ -405,32 +315,12 @@ class Attempt:
             calls=self._tally.calls + max(self.calls, self.reading.calls),
             quiet_for_s=0.0,
             client_waits=self._tally.own_retries.waits_for,
-            asks=self._asks(now),
+            asks=self._dialog.shown(now, self._patience.last_byte, calls=bool(self._open), stderr=self._tail),
         )
         if told != self._told:
             self._told = told
             quiet_for_s = round(now - self._patience.last_byte, 1)
             self._pane.recorder.append(replace(told, quiet_for_s=quiet_for_s), at=time.time())
-
-    def _asks(self, now: float) -> str:
-        """Return the dialog that the agent shows, if that is where it fell silent."""
-        said_at = self._patience.last_byte
-        if self.reading.asked or self._open or self.reading.running or self.reading.settled:
-            return self.reading.asked[:ASKED_CHARS]
-        if now - said_at < min(ASKS_AFTER_S, self._look_every_s * 2):
-            return ""
-        if self._asked[0] != said_at:
-            self._asked = (said_at, self._question())
-        return self._asked[1]
-
-    def _question(self) -> str:
-        from ralphd.core.dialogs import question_in  # noqa: PLC0415  # most agents ask nobody
-
-        pending = self._lines.begun(TAIL_BYTES).decode("utf-8", "replace")
-        return question_in((*(line.text for line in self.reading.plain), pending, *self._told_on_stderr()))
-
-    def _told_on_stderr(self) -> list[str]:
-        return self._tail.decode("utf-8", "replace").splitlines()[-ERROR_LINES:]
 
     # Ending.
 
@@ -467,23 +357,3 @@ _ENDING = {
     EndedBy.OPERATOR: "ending this session as ordered",
     EndedBy.NOTE: "ending this attempt: the session is taken up again with a note",
 }
-
-
-def tool_outcome(event: CallKilled) -> Outcome:
-    detail: dict[str, object] = {
-        "limit": event.limit,
-        "figure": event.figure,
-        "allowed": event.allowed,
-        "seconds": round(event.seconds, 3),
-        "command": event.command,
-        "returned": event.returned,
-    }
-    reason = event.text.strip().partition("\n")[0].removeprefix("[ralphd] ")
-    evidence = Evidence(what=f"{event.command}: {reason}", file=event.spill)
-    return Outcome(kind=TOOL_KINDS[event.limit], detail=detail, evidence=(evidence,))
-
-
-def _sum(before: N | None, more: N | None) -> N | None:
-    if more is None:
-        return before
-    return more if before is None else before + more

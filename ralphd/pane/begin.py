@@ -16,7 +16,6 @@ from ralphd.core.codec import dump
 from ralphd.core.exchange import RunnerIdentity
 from ralphd.core.records import RunnerStarted
 from ralphd.pane import cgroup
-from ralphd.pane.attempt import Pane
 from ralphd.pane.calls import CallWatch
 from ralphd.pane.digest import Digest, Screen
 from ralphd.pane.ears import Ears
@@ -25,6 +24,7 @@ from ralphd.pane.gatekeeper import Gatekeeper
 from ralphd.pane.inbox import Inbox
 from ralphd.pane.limits import Limits
 from ralphd.pane.loop import Loop
+from ralphd.pane.pane import Pane
 from ralphd.pane.procs import become_subreaper, boot_id, read
 from ralphd.pane.recorder import Recorder
 from ralphd.pane.session import read_some
@@ -84,6 +84,7 @@ def _pane(folder: str, assignment: Assignment, inbox: Inbox) -> Pane:
     me = _identity(assignment)
     replace_whole(os.path.join(folder, "runner.json"), json.dumps(dump(me)).encode())
     recorder = Recorder(folder)
+    recorder.go_on_after(assignment.after_seq, assignment.after_trajectory)
     recorder.generation = assignment.generation
     recorder.append(
         RunnerStarted(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
-from dataclasses import dataclass
 
 from ralphd.pane import cgroup
 from ralphd.pane.bare import LOOK_S as BARE_LOOK_S
 from ralphd.pane.bare import YOUNGEST_S, BareCall, bare_calls
-from ralphd.pane.limits import FLOOD, SHORTEST_S, Limits, excess, explain, explain_kernel, shorten, size_of
+from ralphd.pane.bell import Bell
+from ralphd.pane.call_events import CallClosed, CallKilled, CallOpened
+from ralphd.pane.call_files import CallFiles
+from ralphd.pane.limits import SHORTEST_S, Limits, excess, explain, explain_kernel, shorten, size_of
 from ralphd.pane.procs import TICKS_PER_S, boot_id, children, end_all, environ, forest, read, slurp
 from ralphd.pane.watched import TERM_GRACE_S, Call, is_wrapper
 
@@ -23,59 +24,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ralphd.pane.call_events import CallEvent
     from ralphd.pane.limits import Excess
     from ralphd.pane.procs import Identity, Proc
 
-LINE_BYTES = 512  # an honest line takes under 80; also what a pipe writes whole (PIPE_BUF is 4096 here)
-READ_BYTES = 65536  # what a pipe holds
 OPEN_CALLS = 256  # agents run a handful at once
-KEPT_CALLS = 50  # finished calls whose files stay for a person to look at
-KEPT_SPILLS = 200  # and of those whose agent was told to read the file
 _OPEN = re.compile(rb"open (([0-9]{1,10})-([0-9]{1,20})) ([0-9]{1,10})\Z")
 _CLOSE = re.compile(rb"close ([0-9]{1,10}-[0-9]{1,20}) ([0-9]{1,3})\Z")
 _END = re.compile(rb"end ([0-9]{1,10}-[0-9]{1,20})\Z")
 _RESET = ("env", "--default-signal=INT,QUIT")  # coreutils 8.31 and later
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallOpened:
-    """A tool call began."""
-
-    call_id: str
-    command: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallClosed:
-    """A call returned. ``status`` is None when no living wrapper told it; ``peak_bytes`` None when too short to see."""
-
-    call_id: str
-    status: int | None
-    seconds: float
-    peak_bytes: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallKilled:
-    """A call passed a limit ("time", "memory", "output", "processes") and was ended with all that it had started.
-
-    ``figure`` is in seconds, bytes or processes. ``returned`` says that the call was over and only its leftovers ran.
-    ``spill`` names the file with its output. ``text`` is what the agent reads.
-    """
-
-    call_id: str
-    limit: str
-    figure: float
-    allowed: float
-    seconds: float
-    command: str
-    spill: str
-    text: str
-    returned: bool
-
-
-if TYPE_CHECKING:
-    CallEvent = CallOpened | CallClosed | CallKilled
 
 
 class CallWatch:
@@ -107,12 +64,9 @@ class CallWatch:
         self._calls: dict[str, Call] = {}
         self._events: list[CallEvent] = []
         self._placed: dict[Identity, str] = {}
-        self._tail = b""
-        self._skipping = False
-        self._finished: list[str] = []
-        self._spilled: list[str] = []
+        self._files = CallFiles()
         self._group = group
-        self._fd = _open_bell(self.folder)
+        self._bell = Bell(self.folder)
         self._resets_signals = env_resets_signals()
         self.limits = limits
 
@@ -140,27 +94,17 @@ class CallWatch:
         }
 
     def fileno(self) -> int:
-        return self._fd
+        return self._bell.fileno()
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._bell.close()
         if self._group:
             cgroup.remove_all(self._group)
 
     def on_readable(self, now: float) -> None:
         """Take what the wrappers wrote. Never blocks; takes at most one pipe full."""
-        try:
-            data = os.read(self._fd, READ_BYTES)
-        except BlockingIOError:
-            return
-        *lines, tail = (self._tail + data).split(b"\n")
-        if self._skipping and lines:
-            lines[0], self._skipping = b"", False
-        for line in lines:
-            if len(line) <= LINE_BYTES:
-                self._line(line, now)
-        self._skipping = self._skipping or len(tail) > LINE_BYTES
-        self._tail = b"" if self._skipping else tail
+        for line in self._bell.lines():
+            self._line(line, now)
 
     def _line(self, line: bytes, now: float) -> None:
         if found := _OPEN.match(line):
@@ -347,37 +291,16 @@ class CallWatch:
         """End what ``leftovers`` finds, for the end of a session; return how many. ``pause`` waits and reaps."""
         return end_all(self.leftovers, now=now, pause=pause, grace_s=grace_s)
 
-    # Files of finished calls.
-
     def _forget(self, call: Call) -> None:
         del self._calls[call.id]
         if call.cell:
             cgroup.remove(call.cell)
-        spilled = call.over is not None or size_of(call.files) > self.limits.output_bytes
-        for path in call.files:
-            _cut(path, self.limits.output_bytes * FLOOD)
-        kept, most = (self._spilled, KEPT_SPILLS) if spilled else (self._finished, KEPT_CALLS)
-        kept.append(call.base)
-        if len(kept) > most:
-            for ending in (".out", ".err", ".verdict"):
-                _remove(kept[0] + ending)
-            del kept[0]
+        self._files.finish(call, self.limits.output_bytes)
 
 
 def _ended(pid: int, ticks: int) -> bool:
     proc = read(pid)
     return proc is None or (not proc.alive and proc.start_ticks == ticks)
-
-
-def _open_bell(folder: str) -> int:
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    bell = os.path.join(folder, "bell")
-    if os.path.lexists(bell) and not stat.S_ISFIFO(os.lstat(bell).st_mode):
-        os.unlink(bell)
-    if not os.path.lexists(bell):
-        os.mkfifo(bell, 0o600)
-    # Open for writing too: there is never an end of file, however many wrappers come and go.
-    return os.open(bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
 
 
 def env_resets_signals() -> bool:
@@ -401,23 +324,3 @@ def _leave_text(path: str, text: str) -> None:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
-
-
-def _cut(path: str, limit: int) -> None:
-    try:
-        if os.lstat(path).st_size <= limit:
-            return
-        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        os.ftruncate(fd, limit)
-    finally:
-        os.close(fd)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return

@@ -20,7 +20,8 @@ RESERVE_BYTES = 64 << 10  # room for some 200 records on a full disk
 SEQ_JUMP = 1_000_000  # readers refuse a line whose number is further on than that
 LINE_LIMIT_BYTES = 128 << 10  # readers refuse 256 KiB; an honest line takes a few hundred bytes
 SYNC_AGAIN_S = 2.0  # a failing disk is asked less than once a second, however much an agent says meanwhile
-WAITING_LIMIT = 2000  # records kept in memory while the disk takes none
+WAITING_LIMIT = 2000  # records kept in memory while the disk takes none; a session has five, and many signs of life
+SIGN_OF_LIFE = b'"type":"Progressed"'  # as a line has it; in the words of an agent each quote has a backslash before it
 
 
 @dataclass
@@ -41,8 +42,8 @@ class Recorder:
     """Appends lines to records.jsonl; ``seq`` grows by one.
 
     The file is in reach of the agent: when lines that are not ours appear, or the file is cut, taken away or replaced,
-    our own lines go on in a new file of that name (readers take each number once). A full disk delays records, it
-    loses none: they wait in memory, in order. ``trouble`` says why.
+    our own lines go on in a new file of that name (readers take each number once). A full disk delays records: they
+    wait in memory, in order, and only signs of life are forgotten when very many do. ``trouble`` says why.
     """
 
     def __init__(self, folder: str) -> None:
@@ -60,6 +61,15 @@ class Recorder:
         self.past = self._recover()
         self.seq = self.past.seq
         self._reserve()
+
+    def go_on_after(self, seq: int, trajectory: int) -> None:
+        """Use no number that the journal has already: it may hold records that a power cut took from the file.
+
+        What agents could have written there, too far ahead to be meant, is not believed.
+        """
+        if self.seq < seq < self.seq + SEQ_JUMP:
+            self.seq = self.past.seq = seq
+            self.past.trajectory = max(self.past.trajectory, trajectory)
 
     def append(self, body: RunnerBody, *, at: float) -> None:
         """Write one line. It is durable after ``sync``."""
@@ -85,7 +95,7 @@ class Recorder:
             except OSError as error:
                 self.trouble = error.strerror or str(error)
                 if not forget(os.path.join(self._folder, RESERVE)):
-                    del self._waiting[WAITING_LIMIT:]
+                    self._keep_what_counts()
                     return
                 continue
             self._size += count
@@ -97,6 +107,12 @@ class Recorder:
         if self.trouble:
             self.trouble = ""
             self._reserve()
+
+    def _keep_what_counts(self) -> None:
+        """Forget signs of life when too many records wait: hours without room must not cost how sessions ended."""
+        if len(self._waiting) > WAITING_LIMIT:
+            first, *rest = self._waiting  # the first may be written in part
+            self._waiting = [first, *(line for line in rest if SIGN_OF_LIFE not in line)][:WAITING_LIMIT]
 
     def sync(self, *, older_than_s: float = -1.0) -> None:
         """Make durable what was written, if its oldest line has waited longer than that."""
@@ -174,6 +190,7 @@ class Recorder:
             while piece := os.pread(self._fd, min(1 << 16, self._size - offset), offset):
                 write_all(fd, piece)
                 offset += len(piece)
+            os.fsync(fd)  # what it takes the place of was durable
             os.rename(draft, self._path)
         except OSError as error:
             self.trouble = error.strerror or str(error)

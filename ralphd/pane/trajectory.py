@@ -5,19 +5,63 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import dataclass, field
 
-from ralphd.core.records import AgentStarted
-from ralphd.pane.attempt import Tally
+from ralphd.core.ownretries import OwnRetries
+from ralphd.core.records import AgentStarted, Usage
+from ralphd.core.repetition import Repetition
 from ralphd.pane.procs import read
 from ralphd.pane.rawlog import RawLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from ralphd.agents import Tells
     from ralphd.core.reading import Reading
+    from ralphd.pane.attempt import Attempt
+
+    N = TypeVar("N", int, float)
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # it goes on a command line: no option, no path
 STDERR_PIECE_BYTES = 4 << 20  # CLIs print little there: warnings, and why they ended
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What a trajectory adds up over its attempts."""
+
+    model: str = ""  # that the CLI was told to use; it may name another
+    usage: Usage = field(default_factory=Usage)
+    unpriced: bool = False  # some of that has a cost that was not told
+    compactions: int = 0
+    calls: int = 0
+    leftovers: int = 0
+    tool_kills: int = 0
+    own_retries: OwnRetries = field(default_factory=OwnRetries)
+    repetition: Repetition = field(default_factory=Repetition)
+
+    def with_usage_of(self, reading: Reading) -> Usage:
+        told = reading.tokens_in is not None or reading.tokens_out is not None
+        return Usage(
+            model=(reading.model[:200] or self.model) if told else self.usage.model,
+            tokens_in=_sum(self.usage.tokens_in, reading.tokens_in),
+            tokens_out=_sum(self.usage.tokens_out, reading.tokens_out),
+            cache_read=_sum(self.usage.cache_read, reading.cache_read),
+            cost_usd=None if self._unpriced(reading) else _sum(self.usage.cost_usd, reading.cost_usd),
+        )
+
+    def _unpriced(self, reading: Reading) -> bool:
+        """Tell whether tokens were used whose cost nobody told, so that what was told is not all of it."""
+        return self.unpriced or (reading.cost_usd is None and bool(reading.tokens_in or reading.tokens_out))
+
+    def add(self, attempt: Attempt) -> None:
+        self.usage = self.with_usage_of(attempt.reading)
+        self.unpriced = self._unpriced(attempt.reading)
+        self.compactions += attempt.reading.compactions
+        self.calls += attempt.calls
+        self.tool_kills += attempt.tool_kills
+        self.leftovers += attempt.leftovers
 
 
 class Trajectory:
@@ -68,3 +112,9 @@ def new_session() -> str:
     data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
     text = data.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def _sum(before: N | None, more: N | None) -> N | None:
+    if more is None:
+        return before
+    return more if before is None else before + more

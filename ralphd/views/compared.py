@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ralphd.views.blocks import Block, Heading, Lead, Paragraph, Table
+from ralphd.views.phrases import big, hours, short
 from ralphd.views.text import number
-from ralphd.views.words import big, hours, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import types
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,9 @@ from ralphd.core.model import Loop as Told
 from ralphd.core.model import Task, Verifier
 from ralphd.core.state import LoopState, NightState, TaskState
 from ralphd.daemon.assign import PASSED, PROXIES, Assigner, base_environment
+from ralphd.pane import launcher
 from ralphd.pane.calls import CallWatch
 from ralphd.pane.limits import Limits
-from ralphd.pane.loop import Loop
 
 README = Path(__file__).parents[2] / "README.md"
 CANARY = "canary-of-the-daemon"
@@ -56,9 +55,7 @@ def environment(cli: str, tmp_path: Path, *, resume: bool = False, **settings: o
     turn = Turn(session=session, resume=resume, guard="/guard", tmp="/t", home=f"{tmp_path}/agent")
     watch = CallWatch(str(tmp_path / "calls"), Limits(seconds=600.0, memory_bytes=1 << 30))
     try:
-        pane = types.SimpleNamespace(watch=watch)
-        loop = types.SimpleNamespace(_assignment=mine, _pane=pane, _number=7, _folder=str(tmp_path))
-        return Loop._environment(loop, adapter(cli).launch(mine, turn).env)  # type: ignore[arg-type]
+        return launcher.environment(mine, 7, adapter(cli).launch(mine, turn).env, folder=str(tmp_path), watch=watch)
     finally:
         watch.close()
 

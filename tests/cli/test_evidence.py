@@ -9,7 +9,7 @@ import pytest
 
 from ralphd.cli.evidence import EXCERPT_BYTES, WINDOW_BYTES, excerpt, excerpts
 from ralphd.core.report_facts import TraceFact
-from ralphd.views import html, words
+from ralphd.views import html, words_trouble
 from ralphd.views.blocks import Item, Items
 
 SECRET = "hunter2-hunter2"
@@ -115,6 +115,6 @@ def test_it_stands_below_its_place_on_the_page(night):
     told.ended("fix-1", 1, Kind.EXITED, evidence=evidence)
     made = report(told.entries, told.now)
     found = excerpts(str(night), made)
-    assert list(found) == [words.place(made.evidence[0])]
+    assert list(found) == [words_trouble.place(made.evidence[0])]
     page = html.render_report(made, html.Extras(excerpts=found))
     assert '</code><pre class="excerpt" tabindex="0">&lt;b&gt;Segmentation fault&lt;/b&gt;</pre>' in page

@@ -10,6 +10,7 @@ from support.nights import Night, commit
 
 from ralphd.core import actions, events, policy, records
 from ralphd.core.actions import Decision
+from ralphd.core.fold import apply
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Head, LoopNow, Present
 from ralphd.core.state import NightState
@@ -98,7 +99,7 @@ class Simulation:
 
     def _fold(self) -> None:
         for entry in self.night.entries[self.state.last_id :]:
-            self.state.apply(entry)
+            apply(self.state, entry)
 
     def _decide(self, heads: list[str]) -> None:
         loops = {

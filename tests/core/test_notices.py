@@ -7,9 +7,9 @@ from support.nights import Night
 
 from ralphd.core import notices, records
 from ralphd.core.actions import Notify, Pause, StopLoop
+from ralphd.core.fold import fold
 from ralphd.core.outcomes import TABLE, Kind, Outcome, Response
 from ralphd.core.policy import LoopNow, Present
-from ralphd.core.state import fold
 from ralphd.core.status import DaemonFacts, status
 
 LOOPS = tuple(f"l{number}" for number in range(1, 13))

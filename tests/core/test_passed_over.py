@@ -8,11 +8,12 @@ from support.nights import Night, commit
 
 from ralphd.core import events, policy, records
 from ralphd.core.actions import RestartLoop, Verify
+from ralphd.core.fold import apply, fold
 from ralphd.core.model import Candidate
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Head, LoopNow, Present
 from ralphd.core.policy.judging import passed_over
-from ralphd.core.state import NightState, fold
+from ralphd.core.state import NightState
 from ralphd.daemon.verify import VerifyQueue
 from ralphd.testing import FakeJudge
 
@@ -144,11 +145,11 @@ def test_what_a_newer_commit_took_the_place_of_is_asked_for_again_only_if_that_o
     candidate = Candidate(task="main", loop="a", generation=1, trajectory=1, commit=older, tree="")
     type_, args = events.action_to_json(Verify(candidate=candidate))
     intent = trial.say(events.ActionIntended(type=type_, args=args, why="so", by="policy"), "a")
-    state.apply(intent)
-    state.apply(trial.say(events.ActionSettled(intent=intent.id, result="overtaken", detail=newer), "a"))
+    apply(state, intent)
+    apply(state, trial.say(events.ActionSettled(intent=intent.id, result="overtaken", detail=newer), "a"))
     assert asked() == [newer]
     trial.judge(newer, 2, 9.0, submission=True)
-    state.apply(trial.entries[-1])
+    apply(state, trial.entries[-1])
     assert asked() == []
 
 
@@ -157,7 +158,7 @@ def test_one_that_was_overtaken_by_a_commit_that_is_no_gain_is_judged_after_all(
     older, newer = trial.session(), trial.session()
     state = trial.state()
     state.loops["a"].overtaken[older] = newer
-    state.apply(trial.say_verdict(newer, 2, 0.0))
+    apply(state, trial.say_verdict(newer, 2, 0.0))
     assert passed_over(state, state.loops["a"]).after == older
 
 

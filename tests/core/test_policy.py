@@ -9,9 +9,9 @@ from support.nights import START, Night, a_bare_night, a_good_night, a_null_nigh
 
 from ralphd.core import actions, events, policy, records
 from ralphd.core.actions import EndNight, Pause, RestartLoop, Resume, SpawnRunner, StopLoop, Tell, Verify
+from ralphd.core.fold import fold
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Head, LoopNow, Present, conclude, decide, vet
-from ralphd.core.state import fold
 
 
 def begun(*, command: str = "pytest -q", goal: float | None = None, loops: tuple[str, ...] = ("a", "b")) -> Night:

@@ -6,9 +6,9 @@ import pytest
 from support.nights import START, Night, commit
 
 from ralphd.core import clocks, events, progress
+from ralphd.core.fold import fold
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.report import report
-from ralphd.core.state import fold
 
 
 def a_night(*scores: float, every_s: float = 600.0, direction: str = "max") -> Night:

@@ -6,10 +6,11 @@ import pytest
 from support.nights import Night
 
 from ralphd.core import records
+from ralphd.core.fold import fold
 from ralphd.core.outcomes import Kind
 from ralphd.core.policy import LoopNow, Present
 from ralphd.core.policy.sharing import WAITS_S, note_shared
-from ralphd.core.state import WORKS_S, fold
+from ralphd.core.state import WORKS_S
 
 LOOPS = ("l1", "l2", "l3")
 

@@ -8,10 +8,10 @@ from support.nights import Night, a_good_night
 from ralphd.core import actions, policy, records
 from ralphd.core.configfile import read
 from ralphd.core.errors import ConfigError
+from ralphd.core.fold import fold
 from ralphd.core.policy import Present
 from ralphd.core.report import report, to_json
 from ralphd.core.spending import Spending, sentence, spending
-from ralphd.core.state import fold
 from ralphd.core.status import DaemonFacts, status
 from ralphd.views import terminal
 from ralphd.views.status import sentences

@@ -9,11 +9,12 @@ from support.nights import Night, commit
 
 from ralphd.core import actions, events, policy, records
 from ralphd.core.actions import Park, Pause, RestartLoop, Tell
+from ralphd.core.fold import fold
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import LoopNow, Present, Rung, offers, stuck
 from ralphd.core.policy.rungs import HOUR_S, PROBE_AFTER_S
 from ralphd.core.policy.troubles import TABLE, Cause, troubles
-from ralphd.core.state import NightState, fold
+from ralphd.core.state import NightState
 
 
 class Trial(Night):

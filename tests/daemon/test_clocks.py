@@ -11,9 +11,9 @@ import pytest
 from support.stories import NIGHT, Story
 
 from ralphd.core import events, records
+from ralphd.core.fold import fold
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.report import report, to_json
-from ralphd.core.state import fold
 from ralphd.daemon.recover import note_reboot
 
 HOUR, DAY = 3600.0, 86_400.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.nights import Night
 
-from ralphd.core.state import fold
+from ralphd.core.fold import fold
 from ralphd.daemon.news import News
 
 

@@ -13,10 +13,10 @@ from support.stories import BASE, Story
 from ralphd.core import events, records
 from ralphd.core.errors import ConfigError, JournalError
 from ralphd.core.exchange import Order, Want
+from ralphd.core.fold import fold
 from ralphd.core.model import Verifier
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import SPAWN_PATIENCE_S, Head
-from ralphd.core.state import fold
 from ralphd.daemon.act import SPREAD_S, STEP_S, spread
 from ralphd.daemon.inbox import Rang
 from ralphd.daemon.recover import recover

@@ -15,9 +15,9 @@ from support.nights import Night
 from ralphd.cli import shipped
 from ralphd.core import events, records
 from ralphd.core.events import Body, Entry
+from ralphd.core.fold import fold
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.redact import Redactor
-from ralphd.core.state import fold
 from ralphd.edges.journal import Journal, JournalReader
 from ralphd.edges.journal_schema import row_of
 from ralphd.edges.journal_signs import newest_signs

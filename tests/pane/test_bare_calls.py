@@ -11,7 +11,8 @@ import pytest
 from support.paneloop import PaneLoop, until
 
 from ralphd.pane import bare
-from ralphd.pane.calls import CallOpened, CallWatch
+from ralphd.pane.call_events import CallOpened
+from ralphd.pane.calls import CallWatch
 from ralphd.pane.limits import Limits
 from ralphd.pane.procs import forest, strike
 from ralphd.pane.watched import GUARD

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from support.loop_of_calls import GUARD, run_calls
 
-from ralphd.pane import calls, procs
+from ralphd.pane import bell, call_files, calls, procs
+from ralphd.pane.call_events import CallClosed
 from ralphd.pane.calls import CallWatch
 from ralphd.pane.limits import Limits
 
@@ -131,15 +132,15 @@ def test_junk_is_ignored_and_the_next_line_is_read(watch, line):
     watch._line = lambda got, now, real=watch._line: (seen.append(got), real(got, now))
     ring(watch, line + b"\nafter\n")
     assert seen[-1] == b"after"
-    assert all(len(got) <= calls.LINE_BYTES for got in seen)
-    assert len(watch._tail) <= calls.LINE_BYTES
-    assert [event for event in watch.tick(1e9) if not isinstance(event, calls.CallClosed)] == []
+    assert all(len(got) <= bell.LINE_BYTES for got in seen)
+    assert len(watch._bell._tail) <= bell.LINE_BYTES
+    assert [event for event in watch.tick(1e9) if not isinstance(event, CallClosed)] == []
     assert watch.next_tick_in(1e9) is None
 
 
 def test_a_megabyte_without_an_end_is_not_kept(watch):
     ring(watch, b"y" * 1_000_000)
-    assert watch._tail == b""
+    assert watch._bell._tail == b""
 
 
 def test_forged_calls_are_bounded(watch):
@@ -182,6 +183,6 @@ def test_files_of_old_calls_go_and_spilled_ones_stay(tmp_path):
         tmp_path / "c", 'for n in $(seq 60); do $GUARD "echo x"; done; $GUARD "seq 10000" | tail -n1', output_bytes=1000
     )
     kept = [path for path in ran.folder.iterdir() if path.name.endswith(".out")]
-    assert len(kept) == calls.KEPT_CALLS + 1 + 1  # and the agent's own of this test
+    assert len(kept) == call_files.KEPT_CALLS + 1 + 1  # and the agent's own of this test
     assert sum(path.stat().st_size > 1000 for path in kept) == 1
     assert len(ran.named("CallClosed")) == 61

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ralphd.core.outcomes import Kind, Outcome
-from ralphd.core.records import Held, Resumed, TrajectoryStarted
+from ralphd.core.records import Held, Progressed, Resumed, TrajectoryStarted, Usage
 from ralphd.pane import recorder as module
 from ralphd.pane.recorder import Recorder
 
@@ -147,6 +147,49 @@ def test_a_full_disk_delays_records_and_loses_none(folder, monkeypatch):
     assert recorder.trouble == ""
     assert [line["seq"] for line in lines(folder)] == [1, 2, 3]
     assert os.path.exists(os.path.join(folder, "records.reserve"))
+
+
+def test_what_a_full_disk_makes_wait_for_hours_is_never_an_end_but_signs_of_life(folder, monkeypatch):
+    recorder = Recorder(folder)
+    real = os.write
+
+    def refuse(_fd, _data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "WAITING_LIMIT", 10)
+    monkeypatch.setattr(module.os, "write", refuse)
+    for session in range(4):
+        recorder.append(Held(kind="", why=f'"type":"Progressed" {session}'), at=1.0)
+        for _ in range(50):
+            recorder.append(Progressed(usage=Usage(), compactions=0, output_bytes=0, calls=0, quiet_for_s=0.0), at=1.0)
+    monkeypatch.setattr(module.os, "write", real)
+    held(recorder, "room")
+    told = lines(folder)
+    assert [line["body"]["why"][-4:] for line in told if line["type"] == "Held"] == [
+        'd" 0',
+        'd" 1',
+        'd" 2',
+        'd" 3',
+        "room",
+    ]
+    assert len(told) <= 11
+    assert [line["seq"] for line in told] == sorted({line["seq"] for line in told})
+
+
+def test_what_takes_the_place_of_a_harmed_file_is_on_the_disk_before_it_has_the_name(folder, monkeypatch):
+    """Else a power cut would leave neither: what was there had been synced."""
+    recorder = Recorder(folder)
+    held(recorder)
+    done, rename = [], os.rename
+    monkeypatch.setattr(module.os, "fsync", lambda fd: done.append(("sync", os.fstat(fd).st_ino)))
+    monkeypatch.setattr(
+        module.os, "rename", lambda old, new: done.append(("name", os.stat(old).st_ino)) or rename(old, new)
+    )
+    os.unlink(os.path.join(folder, "records.jsonl"))
+    held(recorder)
+    ino = os.stat(os.path.join(folder, "records.jsonl")).st_ino
+    assert done == [("sync", ino), ("name", ino)]
+    assert [line["seq"] for line in lines(folder)] == [1, 2]
 
 
 def test_a_disk_that_fails_to_keep_is_named_asked_seldom_and_told_all_again(folder, monkeypatch):

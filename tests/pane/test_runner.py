@@ -482,6 +482,15 @@ def test_a_new_generation_begins_at_its_commit_and_what_was_there_is_saved(make)
     assert {r["generation"] for r in loop.records("TrajectoryStarted")} == {1, 2}
 
 
+def test_a_runner_uses_no_number_that_the_journal_has(make):
+    """After a power cut the journal may hold records that the loop's file has lost."""
+    loop = make("#!/bin/sh\ncat >/dev/null\n", after_seq=500, after_trajectory=7)
+    loop.start()
+    loop.wait_for("TrajectoryStarted")
+    assert (loop.records()[0]["seq"], loop.records("TrajectoryStarted")[0]["trajectory"]) == (501, 8)
+    assert loop.stop() == 0
+
+
 # One of many that come back at once.
 
 

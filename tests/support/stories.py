@@ -12,11 +12,12 @@ from ralphd.core import events, policy, records
 from ralphd.core.config import Config
 from ralphd.core.events import Entry
 from ralphd.core.exchange import Assignment
+from ralphd.core.fold import fold
 from ralphd.core.model import Candidate, Loop, Task, Verdict, Verifier
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Head
 from ralphd.core.redact import Redactor
-from ralphd.core.state import LoopState, NightState, fold
+from ralphd.core.state import LoopState, NightState
 from ralphd.core.status import DaemonFacts
 from ralphd.daemon.act import Doer
 from ralphd.daemon.close import Closing

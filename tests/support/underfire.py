@@ -12,10 +12,10 @@ from support.stories import BASE, Story
 
 from ralphd.core import events, records
 from ralphd.core.exchange import Order, Want
+from ralphd.core.fold import fold
 from ralphd.core.model import Candidate, Loop, Task, Verdict
 from ralphd.core.outcomes import Kind
 from ralphd.core.policy import SPAWN_PATIENCE_S, Head
-from ralphd.core.state import fold
 from ralphd.daemon.inbox import Asked, Message
 from ralphd.daemon.recover import recover
 from ralphd.ports import Told

@@ -16,7 +16,7 @@ from support.payloads_html import PAYLOADS
 from ralphd.core.hindsight import expected_best
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.report import report
-from ralphd.views import diffs, html, svg, words
+from ralphd.views import diffs, html, svg, words_trouble
 
 NIGHTS = {"good": a_good_night, "bare": a_bare_night, "null": a_null_night}
 
@@ -109,7 +109,9 @@ def test_no_foreign_text_runs_or_asks(chromium, tmp_path):
             )
             night.say(events.ActionIntended(type=text, args={}, why=text, by=text), f"l{number}-{text}")
         patch = "".join(f"diff --git {text}\n+++ b/{text}.html\n@@ {text}\n-{text}\n+{text}\n" for text in some)
-        shown_places = {words.place(trace): "\n".join(some) for trace in report(night.entries, night.now).evidence}
+        shown_places = {
+            words_trouble.place(trace): "\n".join(some) for trace in report(night.entries, night.now).evidence
+        }
         subjects = dict(zip(some, some, strict=True))
         page = rendered(night, patches={some[0]: patch}, subjects=subjects, excerpts=shown_places)
         assert '<pre class="excerpt"' in page

@@ -14,7 +14,7 @@ from ralphd.core import events, records
 from ralphd.core.actions import ASKED
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.report import report, to_json
-from ralphd.views import markdown, terminal, words
+from ralphd.views import markdown, phrases, terminal
 from ralphd.views.text import width
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -162,8 +162,8 @@ def test_times_that_no_calendar_has_are_question_marks():
 
 
 def test_a_night_of_less_than_a_minute_is_told_in_seconds():
-    assert words.hours(25 / 3600) == "25 seconds"
-    assert words.hours(90 / 3600) == "2 minutes"
+    assert phrases.hours(25 / 3600) == "25 seconds"
+    assert phrases.hours(90 / 3600) == "2 minutes"
 
 
 def test_what_the_operator_asked_for_needs_no_other_reason():
