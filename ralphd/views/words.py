@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ralphd.core.actions import ASKED
+from ralphd.core.actions import StopLoop
 from ralphd.core.outcomes import TABLE, Charge, Kind, Response
+from ralphd.core.policy.running import NIGHT_ENDS
 from ralphd.core.report import iso
 from ralphd.core.spending import dollars
 from ralphd.views.blocks import Block, Commands, Heading, Item, Items, Lead, Paragraph, Table
+from ralphd.views.decisions import decisions
+from ralphd.views.kinds import plainly, why_ended
 from ralphd.views.text import number
 
 if TYPE_CHECKING:
@@ -124,7 +127,7 @@ def _goal(task: TaskPart) -> str:
 
 def _night(report: Report) -> Iterator[Block]:
     night, totals = report.night, report.totals
-    ended = f"ended {clock(night.ended_at)} ({night.why_ended or 'no reason given'})"
+    ended = f"ended {clock(night.ended_at)} ({why_ended(night.why_ended)})"
     if night.ended_at is None:
         ended = f"no end is recorded; last heard of {clock(night.last_at)}"
     rate = f" ({_rate(totals.healthy_with_submission_per_h)} an hour)" if _long_enough(totals) else ""
@@ -133,12 +136,12 @@ def _night(report: Report) -> Iterator[Block]:
         text=f"{many(totals.trajectories, 'session')}, {totals.healthy} healthy, {totals.healthy_with_submission} of "
         f"those with a submission{rate}.",
     )
-    if totals.gain_per_h is not None:
+    if totals.gain_per_h is not None and len(report.tasks) == 1:  # gains of several tasks have no common unit
         yield Paragraph(text=f"Verified gain: {number(totals.gain)}{_an_hour(totals)}.")
     yield from _budget(report)
     if totals.tokens_in is not None or totals.tokens_out is not None:
         tokens = f"{big(totals.tokens_in)} tokens in, {big(totals.tokens_out)} out"
-        yield Paragraph(text=f"{tokens}; {_cost(totals)}.")
+        yield Paragraph(text=f"{tokens}; {_cost(report)}.")
 
 
 def _budget(report: Report) -> Iterator[Block]:
@@ -151,16 +154,26 @@ def _budget(report: Report) -> Iterator[Block]:
             text=f"What it cost is not known, nor whether that is more than the budget of {dollars(given)}."
         )
     elif cost >= given:
-        yield Paragraph(text=f"The budget of {dollars(given)} is spent: the night cost {dollars(cost)}.")
+        yield Paragraph(
+            text=f"The budget of {dollars(given)} is spent: the night cost {_known(report)}{dollars(cost)}."
+        )
     else:
-        yield Paragraph(text=f"Of the budget of {dollars(given)} the night spent {dollars(cost)}.")
+        yield Paragraph(text=f"Of the budget of {dollars(given)} the night spent {_known(report)}{dollars(cost)}.")
 
 
-def _cost(totals: Totals) -> str:
+def _cost(report: Report) -> str:
+    totals = report.totals
     if totals.cost_usd is None:
         return "what they cost is not known"
-    exact = f"{totals.cost_usd:,.2f}" if totals.cost_usd >= 0.01 else f"{totals.cost_usd:.4f}"
-    return f"about ${exact}, some of it by list prices" if totals.cost_estimated else f"${exact}"
+    by_list = ", some of it by list prices" if totals.cost_estimated else ""
+    return f"{_known(report)}{dollars(totals.cost_usd)}{by_list}"
+
+
+def _known(report: Report) -> str:
+    """Return how exact a sum of dollars is: of some sessions nobody knows them, or they are worked out."""
+    if any(gap.what == "cost" for gap in report.unknown):
+        return "at least "
+    return "about " if report.totals.cost_estimated else ""
 
 
 def _an_hour(totals: Totals) -> str:
@@ -182,7 +195,8 @@ def _needs_you(report: Report) -> Iterator[Block]:
     for kind, count in report.outcomes.items():
         if TABLE[Kind(kind)].response in {Response.HOLD, Response.ASK}:
             loops = ", ".join(loop.id for loop in report.loops if kind in loop.outcomes)
-            yield Lead(text=f"Needs you: {kind}, {many(count, 'time')}{f', in {loops}' if loops else ''}.")
+            where = f", in {loops}" if loops else ""
+            yield Lead(text=f"Needs you: {plainly(kind)}, {many(count, 'time')}{where} ({kind}).")
 
 
 def _taking(report: Report) -> Iterator[Block]:
@@ -238,6 +252,10 @@ def _loops(report: Report) -> Iterator[Block]:
     )
     first = 2 if several else 1
     yield Table(header=header, rows=rows, numbers=frozenset(range(first, first + 5)))
+    yield Paragraph(
+        text="Healthy: the session ended well. Submission (subm.): a commit that passed the verifier, or scored better "
+        "than all before it in its loop."
+    )
 
 
 def _fewer(report: Report) -> Iterator[Block]:
@@ -249,11 +267,16 @@ def _fewer(report: Report) -> Iterator[Block]:
     best = {task.name: task.best.score for task in report.tasks if task.best}
     for task in dict.fromkeys(fewer.task for fewer in report.fewer):
         told = [fewer for fewer in report.fewer if fewer.task == task]
-        means = " and ".join(f"{number(one.best_score)} with {one.loops}" for one in told)
+        means = " and ".join(f"{_rounded(one.best_score)} with {one.loops}" for one in told)
         yield Paragraph(
             text=f"{f'{task}: of' if several else 'Of'} the {told[0].of} loops with a score the best has "
             f"{number(best.get(task))}. On average it would have been {means} of them."
         )
+
+
+def _rounded(mean: float) -> str:
+    """Return a mean in no more digits than scores of a night can bear out."""
+    return number(float(f"{mean:.4g}"))
 
 
 def _failures(report: Report) -> Iterator[Block]:
@@ -279,13 +302,15 @@ def _own_retries(told: OwnRetries) -> str:
 
 def _failure(report: Report, kind: str, count: int) -> Item:
     seen = [trace for trace in report.evidence if trace.kind == kind]
-    return Item(text=f"{kind}, {many(count, 'time')}{_charged(kind)}", places=tuple(map(place, seen[:PLACES])))
+    words = plainly(kind)
+    text = f"{words[:1].upper()}{words[1:]}, {many(count, 'time')} ({kind}{_charged(kind)})"
+    return Item(text=text, places=tuple(map(place, seen[:PLACES])))
 
 
 def _charged(kind: str) -> str:
     charges = {Charge.LOOP: "the loop's own", Charge.INFRA: "no loop's fault", Charge.OPERATOR: "yours to mend"}
     words = charges.get(TABLE[Kind(kind)].charge)
-    return f" ({words})" if words else ""
+    return f", {words}" if words else ""
 
 
 def place(trace: TraceFact) -> str:
@@ -301,36 +326,32 @@ def place(trace: TraceFact) -> str:
 
 def _decisions(report: Report) -> Iterator[Block]:
     yield Heading(text="What was decided, and why")
-    listed = [
-        action for action in report.actions if action.action not in ROUTINE or action.result in {"failed", "refused"}
-    ]
-    if listed:
-        yield Items(items=tuple(Item(text=_decision(action)) for action in listed[-DECISIONS:]))
     if not report.actions:
         yield Paragraph(text="Nothing.")
         return
-    yield Paragraph(text=_left_out(max(0, len(listed) - DECISIONS), len(report.actions) - len(listed)))
+    listed = [action for action in report.actions if not _is_routine(action)]
+    told = decisions(listed)
+    if told:
+        yield Items(items=tuple(Item(text=one.text) for one in told[-DECISIONS:]))
+    earlier = sum(one.count for one in told[:-DECISIONS])
+    yield Paragraph(text=_left_out(earlier, len(report.actions) - len(listed)))
+
+
+def _is_routine(action: ActionPart) -> bool:
+    """Tell what is one a commit or one a loop: it is counted, and only listed where it didn't go well."""
+    usual = action.action in ROUTINE or (action.action == StopLoop.__name__ and action.why == NIGHT_ENDS)
+    return usual and action.result not in {"failed", "refused"}
 
 
 def _left_out(earlier: int, routine: int) -> str:
     parts = (
         f"{many(earlier, 'earlier decision')}" if earlier else "",
-        f"{many(routine, 'routine start or verification', 'routine starts and verifications')}" if routine else "",
+        f"{many(routine, 'routine start, stop or verification', 'routine starts, stops and verifications')}"
+        if routine
+        else "",
     )
     rest = " and ".join(part for part in parts if part)
     return f"Not listed: {rest}; `ralphd journal actions` has them." if rest else "That is all."
-
-
-def _decision(action: ActionPart) -> str:
-    who = f" {action.loop}" if action.loop else ""
-    result = action.result or "no result recorded"
-    detail = f" ({action.detail})" if action.detail else ""
-    why = "" if action.by == "operator" and action.why == ASKED else f": {action.why}"
-    return f"{clock(action.at)[11:16]} {action.by}: {_verb(action.action)}{who}{why}; {result}{detail}"
-
-
-def _verb(action: str) -> str:
-    return "".join(f" {char.lower()}" if char.isupper() else char for char in action).strip()
 
 
 def _advice(report: Report) -> Iterator[Block]:
@@ -410,6 +431,9 @@ _GAPS: dict[str, Callable[[Unknown], str]] = {
     "still_running": lambda gap: f"{gap.subject}: how its newest session ends; no end is recorded yet.",
     "no_end": lambda gap: f"{gap.subject}: how {many(gap.count, 'session')} ended; no end was recorded.",
     "tokens": lambda gap: f"{gap.subject}: the tokens of {many(gap.count, 'session')}; the agent didn't tell.",
+    "cost": lambda gap: (
+        f"{gap.subject}: what {many(gap.count, 'session')} cost; neither the agent nor a price list tells."
+    ),
     "unsettled": lambda gap: f"What came of {many(gap.count, 'decision')}; no result was recorded.",
     "unreadable": lambda gap: (
         f"{many(gap.count, 'journal entry', 'journal entries')} could not be read: a newer ralphd?"
