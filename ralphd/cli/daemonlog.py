@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 from ralphd.core.redact import Redactor
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger, Processor
+    from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
 
 class LogFile:
@@ -56,6 +56,7 @@ class DaemonLog:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
             structlog.processors.format_exc_info,
+            lambda _logger, _method, facts: cast("EventDict", self._redactor.data(facts)),  # before it is quoted
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
             lambda _logger, _method, line: self._redactor.text(str(line)),
         ]

@@ -12,11 +12,10 @@ from ralphd.core.model import is_loop_id
 from ralphd.core.report_facts import TraceFact
 from ralphd.core.report_parts import Report
 from ralphd.views import ansi, words_trouble
-from ralphd.views.text import lines
 
 EXCERPT_BYTES = 2048  # enough to see what happened; the file has the rest
 WINDOW_BYTES = 16 << 10  # looked at on either side: a secret that begins before the place is one there too
-SEAM = "\ue000"  # between what comes before the place and the place; no text that is shown keeps it
+SEAM = "\ufffc"  # between what comes before the place and the place: what is seen, as hiding may take out the unseen
 
 
 def excerpts(night: str, made: Report) -> dict[str, str]:
@@ -48,7 +47,7 @@ def excerpt(night: str, trace: TraceFact) -> str:
     end = data.find(b"\n", min(wanted, len(data)) - 1)
     hide = _hiding(night, trace, parts)
     text = _without_secrets(hide, data[:here], data[here : end if end >= 0 else len(data)])
-    cut = _shown_lines(hide, text).strip("\n").encode("utf-8", "replace")[:EXCERPT_BYTES]
+    cut = "\n".join(ansi.coloured(text)).strip("\n").encode("utf-8", "replace")[:EXCERPT_BYTES]
     return cut.decode("utf-8", "ignore")
 
 
@@ -70,13 +69,6 @@ def _without_secrets(hide: Callable[[str], str], before: bytes, data: bytes) -> 
     """Redact what comes before and the place in one; nothing is left when a secret reaches over the seam."""
     parts = (part.decode("utf-8", "replace").replace(SEAM, "?") for part in (before, data))
     return hide(SEAM.join(parts)).partition(SEAM)[2]
-
-
-def _shown_lines(hide: Callable[[str], str], text: str) -> str:
-    """Return harmless lines in their colours; without them where they stood inside of a secret."""
-    plain = "\n".join(lines(text))
-    hidden = hide(plain)
-    return "\n".join(ansi.coloured(text)) if hidden == plain else hidden
 
 
 def _read(night: str, parts: list[str], place: int, size: int) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from ralphd.core import unseen
+
 MARK = "[redacted]"
 SHORTEST_VALUE = 6  # characters; a shorter "secret" would blank half the journal
 SHORTEST_TOKEN = 15  # characters of the shortest shape that is one word
@@ -85,7 +87,7 @@ def _forms(value: str) -> set[str]:
     """Return the ways a known value may appear: itself, percent-encoded, quoted, and its longer lines."""
     lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * SHORTEST_VALUE}
     quoted = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    return {value, value.strip(), _percent(value), *lines, *quoted}
+    return {value, value.strip(), unseen.without(value), _percent(value), *lines, *quoted}
 
 
 def secrets_of(passed: dict[str, str], written: dict[str, str]) -> tuple[str, ...]:
@@ -112,7 +114,13 @@ class Redactor:
         self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def text(self, text: str) -> str:
-        """Return ``text`` without secrets."""
+        """Return ``text`` without secrets. Where one comes together once the unseen is gone, all the unseen is."""
+        seen = unseen.without(text)
+        if seen != text and (hidden := self._hidden(seen)) != seen:
+            return hidden  # first of all: of one that a colour stands in, the part before may have its shape alone
+        return self._hidden(text)
+
+    def _hidden(self, text: str) -> str:
         if len(text) < self._shortest:
             return text
         if self._known is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from functools import cache
 
 from ralphd.core import codec, hindsight, report_advice, report_unknown, timeline
 from ralphd.core.model import Verdict, Verifier
@@ -57,7 +58,7 @@ def report(
     ``unreadable`` is asked after the last entry how many the reader had to leave out. ``price`` gives the dollars of
     usage whose CLI tells no cost, or None.
     """
-    facts = gather(entries)
+    facts, price = gather(entries), cache(price)
     judged: dict[str, list[JudgedFact]] = {}
     for one in facts.verdicts:
         judged.setdefault(one.verdict.loop, []).append(one)
@@ -72,7 +73,7 @@ def report(
         totals=_totals(facts, loops),
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
         own_retries=OwnRetries(counts=_counts(facts.own_retries), waited_s=round(facts.own_waits_s, 1)),
-        unknown=report_unknown.unknown(facts, unreadable()),
+        unknown=report_unknown.unknown(facts, unreadable(), price),
         advice=report_advice.advice(facts),
         taken=taken,
         strips=timeline.strips(facts),

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ralphd.core.spending import Price
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
@@ -24,9 +26,9 @@ class Unknown:
     count: int = 1
 
 
-def unknown(facts: Facts, unreadable: int) -> tuple[Unknown, ...]:
+def unknown(facts: Facts, unreadable: int, price: Price) -> tuple[Unknown, ...]:
     """Return every gap, the most important first."""
-    gaps = [gap for section in SECTIONS for gap in section(facts)]
+    gaps = [*(gap for section in SECTIONS for gap in section(facts)), *_cost(facts, price)]
     if unreadable:
         gaps.append(Unknown(what="unreadable", count=unreadable))
     return tuple(gaps)
@@ -91,6 +93,19 @@ def _tokens(facts: Facts) -> Iterator[Unknown]:
 
 def _told(usage: Usage | None) -> bool:
     return usage is not None and (usage.tokens_in is not None or usage.tokens_out is not None)
+
+
+def _cost(facts: Facts, price: Price) -> Iterator[Unknown]:
+    """Tell of tokens that nobody knows the dollars of, where those of others are added up."""
+    silent: list[Unknown] = []
+    known = False
+    for loop in facts.loops.values():
+        unpriced = [u for u in loop.usage.values() if u.cost_usd is None and _told(u) and price(u) is None]
+        known = known or any(u.cost_usd is not None or price(u) is not None for u in loop.usage.values())
+        if unpriced:
+            silent.append(Unknown(what="cost", subject=loop.id, count=len(unpriced)))
+    if known:
+        yield from silent
 
 
 def _unsettled(facts: Facts) -> Iterator[Unknown]:

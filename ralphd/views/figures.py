@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ralphd.core.report_parts import LoopPart, Point, Report, Strip, TaskPart
 
 WIDTH, LEFT, RIGHT = 760, 70, 12
+FAR = 4.0  # times as far from all scores as these lie apart: such a goal would press the scores into one flat line
 BARS = 12  # loops that are drawn side by side; the table has all
 
 # How a session's end is drawn; each way differs in shape and not by colour alone.
@@ -63,7 +64,7 @@ def scores(report: Report, task: TaskPart) -> str:
     drawn = [(x(point.at), y(point.best_score or 0.0)) for point in points]
     parts = [
         *svg.axis_y(y, LEFT, WIDTH - RIGHT),
-        *(svg.line(LEFT, y(value), WIDTH - RIGHT, y(value), words) for words, value in _marks(task)),
+        *(svg.line(LEFT, y(value), WIDTH - RIGHT, y(value), words) for words, value in _marks(task) if y.has(value)),
         svg.steps(drawn, WIDTH - RIGHT, "score"),
         *(f'<circle class="dot" cx="{at:.1f}" cy="{value:.1f}" r="2.5"/>' for at, value in drawn),
         *_mark_words(task, y),
@@ -84,10 +85,17 @@ def _better(task: TaskPart) -> str:
 
 def _score_scale(task: TaskPart, points: list[Point]) -> Scale:
     known = [point.best_score for point in points if point.best_score is not None]
-    known += [value for value in (task.base_score, task.goal) if value is not None]
+    known += [] if task.base_score is None else [task.base_score]
+    if task.goal is not None and not _is_far(task.goal, known):
+        known.append(task.goal)
     low, high = min(known), max(known)
     room = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
     return Scale(low=low - room, high=high + room, start=220, end=28)
+
+
+def _is_far(goal: float, known: list[float]) -> bool:
+    apart = max(known) - min(known)
+    return max(goal - max(known), min(known) - goal) > FAR * apart > 0
 
 
 def _marks(task: TaskPart) -> Iterator[tuple[str, float]]:
@@ -99,6 +107,11 @@ def _marks(task: TaskPart) -> Iterator[tuple[str, float]]:
 def _mark_words(task: TaskPart, y: Scale) -> Iterator[str]:
     """Name the lines where the score isn't: it begins at the start's, and comes to the goal's."""
     for words, value in _marks(task):
+        if not y.has(value):
+            above = value > y.high
+            beyond = f"{words} {number(value)} is far {'above' if above else 'below'} this picture"
+            yield svg.text(LEFT + 6, y.end + 12 if above else y.start - 6, beyond, kind="mark over")
+            continue
         at, anchor = (LEFT + 6, "start") if words == "goal" else (WIDTH - RIGHT, "end")
         yield svg.text(at, y(value) - 5, f"{words} {number(value)}", anchor=anchor, kind="mark over")
 

@@ -21,6 +21,9 @@ class Scale:
     start: float
     end: float
 
+    def has(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
     def __call__(self, value: float) -> float:
         if self.high == self.low:
             return (self.start + self.end) / 2

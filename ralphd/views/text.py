@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from ralphd.core.unseen import ESCAPE
+
 COLUMNS = 80  # what every terminal has
 
-# CSI, OSC (title, clipboard, links) and the two-byte escapes; bounded, so that no text makes it slow.
-_ESCAPE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]?"
-    r"|(?:\x1b[\]PX^_]|[\x90\x9d\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)?"
-    r"|\x1b[ -~]?",
-)
+_ESCAPE = re.compile(ESCAPE)
 _DROPPED = {"Cc", "Cf", "Cs", "Co", "Cn"}
 MARKS = 4  # combining marks on one letter; more is meant to smear over other lines
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ralphd.core.spending import dollars
 from ralphd.views.blocks import Block, Heading, Paragraph, Table
+from ralphd.views.kinds import why_ended
 from ralphd.views.phrases import big, clock, hours, many, rate
 from ralphd.views.text import number
 from ralphd.views.words_decisions import advice, decisions
@@ -29,7 +30,7 @@ def page(report: Report) -> Iterator[Block]:
 
 def _night(report: Report) -> Iterator[Block]:
     night, totals = report.night, report.totals
-    ended = f"ended {clock(night.ended_at)} ({night.why_ended or 'no reason given'})"
+    ended = f"ended {clock(night.ended_at)} ({why_ended(night.why_ended)})"
     if night.ended_at is None:
         ended = f"no end is recorded; last heard of {clock(night.last_at)}"
     hourly = f" ({rate(totals.healthy_with_submission_per_h)} an hour)" if _long_enough(totals) else ""
@@ -38,12 +39,12 @@ def _night(report: Report) -> Iterator[Block]:
         text=f"{many(totals.trajectories, 'session')}, {totals.healthy} healthy, {totals.healthy_with_submission} of "
         f"those with a submission{hourly}.",
     )
-    if totals.gain_per_h is not None:
+    if totals.gain_per_h is not None and len(report.tasks) == 1:  # gains of several tasks have no common unit
         yield Paragraph(text=f"Verified gain: {number(totals.gain)}{_an_hour(totals)}.")
     yield from _budget(report)
     if totals.tokens_in is not None or totals.tokens_out is not None:
         tokens = f"{big(totals.tokens_in)} tokens in, {big(totals.tokens_out)} out"
-        yield Paragraph(text=f"{tokens}; {_cost(totals)}.")
+        yield Paragraph(text=f"{tokens}; {_cost(report)}.")
 
 
 def _budget(report: Report) -> Iterator[Block]:
@@ -56,16 +57,26 @@ def _budget(report: Report) -> Iterator[Block]:
             text=f"What it cost is not known, nor whether that is more than the budget of {dollars(given)}."
         )
     elif cost >= given:
-        yield Paragraph(text=f"The budget of {dollars(given)} is spent: the night cost {dollars(cost)}.")
+        yield Paragraph(
+            text=f"The budget of {dollars(given)} is spent: the night cost {_known(report)}{dollars(cost)}."
+        )
     else:
-        yield Paragraph(text=f"Of the budget of {dollars(given)} the night spent {dollars(cost)}.")
+        yield Paragraph(text=f"Of the budget of {dollars(given)} the night spent {_known(report)}{dollars(cost)}.")
 
 
-def _cost(totals: Totals) -> str:
+def _cost(report: Report) -> str:
+    totals = report.totals
     if totals.cost_usd is None:
         return "what they cost is not known"
-    exact = f"{totals.cost_usd:,.2f}" if totals.cost_usd >= 0.01 else f"{totals.cost_usd:.4f}"
-    return f"about ${exact}, some of it by list prices" if totals.cost_estimated else f"${exact}"
+    by_list = ", some of it by list prices" if totals.cost_estimated else ""
+    return f"{_known(report)}{dollars(totals.cost_usd)}{by_list}"
+
+
+def _known(report: Report) -> str:
+    """Return how exact a sum of dollars is: of some sessions nobody knows them, or they are worked out."""
+    if any(gap.what == "cost" for gap in report.unknown):
+        return "at least "
+    return "about " if report.totals.cost_estimated else ""
 
 
 def _an_hour(totals: Totals) -> str:
@@ -99,6 +110,10 @@ def _loops(report: Report) -> Iterator[Block]:
     )
     first = 2 if several else 1
     yield Table(header=header, rows=rows, numbers=frozenset(range(first, first + 5)))
+    yield Paragraph(
+        text="Healthy: the session ended well. Submission (subm.): a commit that passed the verifier, or scored better "
+        "than all before it in its loop."
+    )
 
 
 def _fewer(report: Report) -> Iterator[Block]:
@@ -110,11 +125,16 @@ def _fewer(report: Report) -> Iterator[Block]:
     best = {task.name: task.best.score for task in report.tasks if task.best}
     for task in dict.fromkeys(fewer.task for fewer in report.fewer):
         told = [fewer for fewer in report.fewer if fewer.task == task]
-        means = " and ".join(f"{number(one.best_score)} with {one.loops}" for one in told)
+        means = " and ".join(f"{_rounded(one.best_score)} with {one.loops}" for one in told)
         yield Paragraph(
             text=f"{f'{task}: of' if several else 'Of'} the {told[0].of} loops with a score the best has "
             f"{number(best.get(task))}. On average it would have been {means} of them."
         )
+
+
+def _rounded(mean: float) -> str:
+    """Return a mean in no more digits than scores of a night can bear out."""
+    return number(float(f"{mean:.4g}"))
 
 
 SECTIONS: tuple[Callable[[Report], Iterator[Block]], ...] = (

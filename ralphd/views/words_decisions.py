@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ralphd.core.actions import ASKED
+from ralphd.core.actions import StopLoop
+from ralphd.core.policy.running import NIGHT_ENDS
 from ralphd.views.blocks import Block, Heading, Item, Items, Paragraph, Table
-from ralphd.views.phrases import big, clock, many
+from ralphd.views.decisions import decisions as alike
+from ralphd.views.phrases import big, many
 from ralphd.views.text import number
 
 if TYPE_CHECKING:
@@ -20,36 +22,32 @@ DECISIONS = 20  # a page of them; `ralphd journal actions` has all
 
 def decisions(report: Report) -> Iterator[Block]:
     yield Heading(text="What was decided, and why")
-    listed = [
-        action for action in report.actions if action.action not in ROUTINE or action.result in {"failed", "refused"}
-    ]
-    if listed:
-        yield Items(items=tuple(Item(text=_decision(action)) for action in listed[-DECISIONS:]))
     if not report.actions:
         yield Paragraph(text="Nothing.")
         return
-    yield Paragraph(text=_left_out(max(0, len(listed) - DECISIONS), len(report.actions) - len(listed)))
+    listed = [action for action in report.actions if not _is_routine(action)]
+    told = alike(listed)
+    if told:
+        yield Items(items=tuple(Item(text=one.text) for one in told[-DECISIONS:]))
+    earlier = sum(one.count for one in told[:-DECISIONS])
+    yield Paragraph(text=_left_out(earlier, len(report.actions) - len(listed)))
+
+
+def _is_routine(action: ActionPart) -> bool:
+    """Tell what is one a commit or one a loop: it is counted, and only listed where it didn't go well."""
+    usual = action.action in ROUTINE or (action.action == StopLoop.__name__ and action.why == NIGHT_ENDS)
+    return usual and action.result not in {"failed", "refused"}
 
 
 def _left_out(earlier: int, routine: int) -> str:
     parts = (
         f"{many(earlier, 'earlier decision')}" if earlier else "",
-        f"{many(routine, 'routine start or verification', 'routine starts and verifications')}" if routine else "",
+        f"{many(routine, 'routine start, stop or verification', 'routine starts, stops and verifications')}"
+        if routine
+        else "",
     )
     rest = " and ".join(part for part in parts if part)
     return f"Not listed: {rest}; `ralphd journal actions` has them." if rest else "That is all."
-
-
-def _decision(action: ActionPart) -> str:
-    who = f" {action.loop}" if action.loop else ""
-    result = action.result or "no result recorded"
-    detail = f" ({action.detail})" if action.detail else ""
-    why = "" if action.by == "operator" and action.why == ASKED else f": {action.why}"
-    return f"{clock(action.at)[11:16]} {action.by}: {_verb(action.action)}{who}{why}; {result}{detail}"
-
-
-def _verb(action: str) -> str:
-    return "".join(f" {char.lower()}" if char.isupper() else char for char in action).strip()
 
 
 def advice(report: Report) -> Iterator[Block]:

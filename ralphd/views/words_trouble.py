@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ralphd.core.outcomes import TABLE, Charge, Kind, Response
 from ralphd.views.blocks import Block, Heading, Item, Items, Lead, Paragraph
+from ralphd.views.kinds import plainly
 from ralphd.views.phrases import hours, many
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def needs_you(report: Report) -> Iterator[Block]:
     for kind, count in report.outcomes.items():
         if TABLE[Kind(kind)].response in {Response.HOLD, Response.ASK}:
             loops = ", ".join(loop.id for loop in report.loops if kind in loop.outcomes)
-            yield Lead(text=f"Needs you: {kind}, {many(count, 'time')}{f', in {loops}' if loops else ''}.")
+            where = f", in {loops}" if loops else ""
+            yield Lead(text=f"Needs you: {plainly(kind)}, {many(count, 'time')}{where} ({kind}).")
 
 
 def failures(report: Report) -> Iterator[Block]:
@@ -47,13 +49,15 @@ def _own_retries(told: OwnRetries) -> str:
 
 def _failure(report: Report, kind: str, count: int) -> Item:
     seen = [trace for trace in report.evidence if trace.kind == kind]
-    return Item(text=f"{kind}, {many(count, 'time')}{_charged(kind)}", places=tuple(map(place, seen[:PLACES])))
+    words = plainly(kind)
+    text = f"{words[:1].upper()}{words[1:]}, {many(count, 'time')} ({kind}{_charged(kind)})"
+    return Item(text=text, places=tuple(map(place, seen[:PLACES])))
 
 
 def _charged(kind: str) -> str:
     charges = {Charge.LOOP: "the loop's own", Charge.INFRA: "no loop's fault", Charge.OPERATOR: "yours to mend"}
     words = charges.get(TABLE[Kind(kind)].charge)
-    return f" ({words})" if words else ""
+    return f", {words}" if words else ""
 
 
 def place(trace: TraceFact) -> str:

@@ -58,6 +58,9 @@ _GAPS: dict[str, Callable[[Unknown], str]] = {
     "still_running": lambda gap: f"{gap.subject}: how its newest session ends; no end is recorded yet.",
     "no_end": lambda gap: f"{gap.subject}: how {many(gap.count, 'session')} ended; no end was recorded.",
     "tokens": lambda gap: f"{gap.subject}: the tokens of {many(gap.count, 'session')}; the agent didn't tell.",
+    "cost": lambda gap: (
+        f"{gap.subject}: what {many(gap.count, 'session')} cost; neither the agent nor a price list tells."
+    ),
     "unsettled": lambda gap: f"What came of {many(gap.count, 'decision')}; no result was recorded.",
     "unreadable": lambda gap: (
         f"{many(gap.count, 'journal entry', 'journal entries')} could not be read: a newer ralphd?"

@@ -167,3 +167,23 @@ def test_time_grows_with_the_length_and_not_with_its_square(unit):
         return best
 
     assert cost(200_000) < 10 * cost(50_000) + 0.2
+
+
+@pytest.mark.parametrize("unit", ["\x1b[31m", "\x1b]0;a", "\u200b", "\x1b", "\x9b0", "a\x1b[0ms"])
+def test_unseen_text_is_quick_too(unit):
+    begin = time.process_time()
+    Redactor(["canary-1"]).text(unit * 100_000)
+    assert time.process_time() - begin < 20
+
+
+def test_what_is_unseen_stays_where_no_secret_is():
+    """Colours are for whoever shows the text; where a secret comes together, all that is unseen is gone."""
+    redact = Redactor(["hunter2-hunter2"])
+    assert redact.text("\x1b[31mred\x1b[0m") == "\x1b[31mred\x1b[0m"
+    assert redact.text("\x1b[31mred\x1b[0m hunter2-hunter2") == f"red {MARK}"
+    assert redact.text("sk-ant-api03-AbCdEfGh\x1b[1m1234567890-xyz") == MARK
+
+
+def test_a_known_secret_that_is_partly_unseen_is_found_both_ways():
+    redact = Redactor(["cana\u200bry\x1b[0m-one"])
+    assert redact.text("cana\u200bry\x1b[0m-one") == redact.text("canary-one") == MARK

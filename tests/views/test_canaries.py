@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import itertools
 import json
+import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,7 @@ from ralphd.edges import nightfile
 from ralphd.edges.journal import Journal, JournalReader
 from ralphd.pane.digest import Digest
 from ralphd.views import html, markdown, terminal, webpages
+from ralphd.views.text import lines
 
 KNOWN = (  # what ralphd.toml passes on: it needs no shape
     "correct horse battery staple", "a.b*c[d](e)\\f$g^h|i", "p@ss/w0rd+with=signs&more", "x1y2" * 50, "s3cr3t",
@@ -52,6 +55,20 @@ CANARIES = (*KNOWN, *SHAPED)
 KEPT = {"https://ann:hunter22xyz@host/x": "hunter22xyz", "Bearer abc123def456ghi": "abc123def456ghi"}  # the secret part
 KEPT |= {SHAPED[-1]: "MIIEowIBAAKCAQEA1234"}
 
+# What no screen shows, or what goes from text before it is shown: a secret with one inside would be put together there.
+UNSEEN = (
+    "\x1b[01;31m", "\x1b[K", "\x1b[m\x1b[K", "\x1b]8;;http://x\x1b\\", "\x1b]0;a title\x07", "\x1bPq#0\x1b\\", "\x1b(B", "\x1b",
+    "\x9b1m", "\x9d0;a title\x9c", "\x84", "\x00", "\x08", "\x7f", "\xad", "\u200b", "\u200d", "\u202e", "\u2060", "\ufeff",
+    "\u034f", "\ufe0f", "\U000e0061", "\U000e0101", "\u3164", "\ue000",
+)  # fmt: skip
+
+
+def split(canary: str, by: str) -> str:
+    """Put ``by`` into the secret part, near its beginning and into its middle."""
+    part = KEPT.get(canary, canary)
+    parts = part[:2], part[2 : len(part) // 2], part[len(part) // 2 :]
+    return canary.replace(part, by.join(parts))
+
 
 def forms(canary: str) -> set[str]:
     """The ways it may appear in a text of any kind: plain, in JSON, in HTML, behind backslashes, without odd letters."""
@@ -67,6 +84,14 @@ def forms(canary: str) -> set[str]:
 
 def leaked(text: str) -> list[str]:
     return [canary for canary in CANARIES if any(form in text for form in forms(canary))]
+
+
+def put_together(text: str) -> str:
+    """Return what somebody sees of ``text``, after its escapes in JSON, of Python or of a pane were followed as well."""
+    text = re.sub(
+        r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})", lambda m: chr(int(m[1] or m[2] or m[3], 16)), text
+    )
+    return re.sub("[\u034f\ufe0f\U000e0101\u3164]", "", "\n".join(lines(text)))
 
 
 def a_night_that_tells(secret: str) -> Night:
@@ -100,8 +125,19 @@ def a_night_that_tells(secret: str) -> Night:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What each way out of the house says of all of them, by its name."""
-    folder, texts = tmp_path_factory.mktemp("told"), dict[str, list[str]]()
-    for number, canary in enumerate(CANARIES):
+    return ways_out(tmp_path_factory.mktemp("told"), CANARIES)
+
+
+@pytest.fixture(scope="module")
+def shown_split(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The same of each with something unseen inside, which is something else for every one."""
+    pairs = zip(CANARIES, itertools.cycle(UNSEEN), strict=False)
+    return ways_out(tmp_path_factory.mktemp("split"), [split(canary, by) for canary, by in pairs])
+
+
+def ways_out(folder: Path, canaries: Iterable[str]) -> dict[str, str]:
+    texts = dict[str, list[str]]()
+    for number, canary in enumerate(canaries):
         place = folder / str(number)
         place.mkdir()
         for name, text in (
@@ -207,16 +243,27 @@ def test_there_are_forty_and_twelve_ways_out(shown: dict[str, str]) -> None:
     assert len(shown) >= 12
 
 
-@pytest.mark.parametrize(
+WAYS = pytest.mark.parametrize(
     "way",
     ["journal.db", "journal entries --json", "night.json", "daemon.log", "report --json", "report --markdown", "report",
      "report --html", "web: a loop", "web: the report", "take", "take --json", "pane", "notification", "the model's question", "status"],
 )  # fmt: skip
+
+
+@WAYS
 def test_no_secret_comes_out(shown: dict[str, str], way: str) -> None:
     assert leaked(shown[way]) == []
     assert (
         shown[way].count(MARK) + shown[way].count(markdown.escape(MARK)) >= len(CANARIES) // 2
     )  # its words were there
+
+
+@WAYS
+def test_none_is_put_together_where_its_escapes_are_taken_out(shown_split: dict[str, str], way: str) -> None:
+    """A colour, a link, a mark of no width in the middle of a secret: it is cleaned first, then hidden."""
+    assert leaked(shown_split[way]) == []
+    assert leaked(put_together(shown_split[way])) == []
+    assert shown_split[way].count(MARK) + shown_split[way].count(markdown.escape(MARK)) >= len(CANARIES) // 2
 
 
 @pytest.mark.parametrize("stderr", [False, True])

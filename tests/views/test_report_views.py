@@ -11,10 +11,10 @@ import pytest
 from support.nights import Night, a_bare_night, a_good_night, a_null_night, commit
 
 from ralphd.core import events, records
-from ralphd.core.actions import ASKED
+from ralphd.core.actions import ASKED, Pause, RestartLoop, StopLoop
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.report import report, to_json
-from ralphd.views import markdown, phrases, terminal
+from ralphd.views import figures, kinds, markdown, phrases, terminal
 from ralphd.views.text import width
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -76,9 +76,8 @@ def test_without_a_verifier_the_first_word_is_unverified():
 
 
 def test_a_refused_key_is_one_loud_line_near_the_top():
-    assert (
-        "Needs you: inference.auth, 1 time, in go-1." in terminal.render_report(told(a_bare_night())).splitlines()[:4]
-    )
+    first = terminal.render_report(told(a_bare_night())).splitlines()[:4]
+    assert "Needs you: the credential was refused, 1 time, in go-1 (inference.auth)." in first
 
 
 def test_an_empty_night_has_a_report():
@@ -209,3 +208,70 @@ def test_what_clients_asked_again_by_themselves_is_added_up():
     assert to_json(value)["own_retries"] == {"counts": {"connection": 2, "overloaded": 7}, "waited_s": 81.0}
     text = " ".join(terminal.render_report(value).split())
     assert "own clients asked again 9 times (connection 2, overloaded 7), and waited 1 minute for that." in text
+
+
+def test_what_was_decided_of_several_loops_at_once_is_one_line():
+    night = Night()
+    night.started()
+    night.task()
+    at = night.now
+    for loop in ("fix-1", "fix-2", "fix-10"):
+        night.now = at
+        night.acted(Pause(loop=loop), loop, "the credential was refused")
+    for loop in ("fix-1", "fix-2", "fix-10"):
+        night.acted(StopLoop(loop=loop, now=True), loop, "the night ends")
+    for _ in range(2):
+        night.now = at + 600
+        night.acted(RestartLoop(loop="fix-1"), "fix-1", "it hangs")
+    text = " ".join(terminal.render_report(told(night)).split())
+    assert "policy: pause fix-1, fix-2, fix-10: the credential was refused; done" in text
+    assert "policy: restart fix-1: it hangs; done, 2 times Not listed" in text
+    assert "Not listed: 3 routine starts, stops and verifications" in text
+
+
+def test_gains_of_several_tasks_are_not_added_up():
+    """They have no unit in common."""
+    night = Night()
+    night.started()
+    for task, start, best in (("main", 7.0, 12.0), ("speed", 100.0, 250.0)):
+        night.task(task)
+        night.loop(task, task=task)
+        night.verdict(start, task=task)
+        night.verdict(best, task, 1, of=commit(2), task=task, submission=True)
+    text = terminal.render_report(told(night))
+    assert "main: better by 5" in text
+    assert "speed: better by 150" in text
+    assert "155" not in text
+
+
+def test_a_sum_that_lacks_what_some_sessions_cost_is_told_as_the_least_that_it_may_be():
+    night = Night()
+    night.say(events.NightStarted(width=2, ends_at=None, version="0.1", config={"budget_usd": 20.0}))
+    night.task()
+    night.ended("fix-1", 1, usage=records.Usage(tokens_in=900, tokens_out=10, cost_usd=2.5))
+    night.ended("fix-2", 1, usage=records.Usage(tokens_in=900, tokens_out=10))
+    text = " ".join(terminal.render_report(told(night)).split())
+    assert "20 out; at least $2.50." in text
+    assert "Of the budget of $20.00 the night spent at least $2.50." in text
+    assert "fix-2: what 1 session cost; neither the agent nor a price list tells." in text
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_has_plain_words(kind):
+    assert kinds.plainly(kind.value) == kinds.PLAIN[kind] != kind.value
+    assert kinds.in_words(f"waits: {kind.value}.") == f"waits: {kinds.PLAIN[kind]}."
+
+
+@pytest.mark.parametrize(("goal", "is_drawn"), [(15.0, True), (500.0, False), (-500.0, False)])
+def test_a_goal_that_is_far_away_does_not_press_the_scores_flat(goal, is_drawn):
+    night = Night()
+    night.started()
+    night.task(goal=goal)
+    night.loop("fix-1")
+    for number, score in enumerate((7.0, 9.0, 12.0), 1):
+        night.verdict(score, "" if number == 1 else "fix-1", number, of=commit(number), submission=number > 1)
+    made = told(night)
+    drawn = figures.scores(made, made.tasks[0])
+    heights = [float(y) for y in re.findall(r'class="dot" cx="[0-9.]+" cy="([0-9.]+)"', drawn)]
+    assert max(heights) - min(heights) > 60
+    assert ("far" not in drawn) == is_drawn == ('class="goal"' in drawn)

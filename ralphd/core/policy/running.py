@@ -12,6 +12,7 @@ from ralphd.core.policy.present import LoopNow, Present
 from ralphd.core.spending import TITLE
 from ralphd.core.state import LoopState, NightState
 
+NIGHT_ENDS = "the night ends"  # why loops are stopped then
 LEFT_BY_HANGUP = "SIGHUP"  # how a runner's last word begins when its window was closed under it
 
 # A spawn that shows no life is tried again after 20, 40, 60 … s: a broken server must not meet a storm.
@@ -43,7 +44,7 @@ def stop_all(state: NightState, _present: Present) -> Iterator[Decision]:
         return
     for loop in state.loops.values():
         if loop.want is not Want.STOPPED:
-            yield Decision(action=actions.StopLoop(loop=loop.loop.id, now=True), why="the night ends")
+            yield Decision(action=actions.StopLoop(loop=loop.loop.id, now=True), why=NIGHT_ENDS)
 
 
 def finish_tasks(state: NightState, _present: Present) -> Iterator[Decision]:
