@@ -247,8 +247,8 @@ class Story:
         self.judge.verdicts[commit] = [self.verdict("l1", commit, score=s, passed=passed, **more) for s in scores]
 
     def verdict(self, loop: str, commit: str, *, score: float | None, passed: bool = False, **more: Any) -> Verdict:
-        tree = more.pop("tree", f"tree of {commit}")
-        return Verdict(task="main", loop=loop, commit=commit, tree=tree, score=score, passed=passed, why="so", **more)
+        more = {"tree": f"tree of {commit}", "why": "so"} | more
+        return Verdict(task="main", loop=loop, commit=commit, score=score, passed=passed, **more)
 
     # ------------------------------------------------------------------ nouns
 
