@@ -71,7 +71,7 @@ class Story:
         self.adviser = adviser or FakeAdviser(reply=lambda _: b"", model="")
         self.budget, self.logs = 200, dict[str, str]()
         self.advisers: dict[str, Adviser] = {"": FakeAdviser(reply=lambda _: b"", model="")}  # after an edit
-        self.stuck, self.offers = policy.stuck, policy.offers
+        self.stuck, self.offers, self.cheap = policy.stuck, policy.offers, lambda _state, _loop: ()
         self.clock, self.journal, self.panes = FakeClock(), FakeJournal(), FakePanes(up=False)
         self.repositories, self.folders, self.judge, self.host = (
             FakeRepositories(),
@@ -148,7 +148,7 @@ class Story:
             adviser_of=lambda model: self.advisers[model],
             run=lambda call: call(),
             inbox=self.inbox,
-            room=Room(stuck=self.stuck, offers=self.offers),
+            room=Room(stuck=self.stuck, offers=self.offers, cheap=self.cheap),
             budget=self.budget,
             system=lambda: "the rules",
             excerpt=lambda loop: self.logs.get(loop.loop.id, ""),
