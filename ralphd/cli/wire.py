@@ -270,7 +270,7 @@ def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
         adviser_of=lambda model: adviser(model, config.base_url, environ),
         run=_aside,
         inbox=inbox,
-        room=Room(stuck=policy.stuck, offers=policy.offers),
+        room=Room(stuck=policy.stuck, offers=policy.offers, cheap=policy.cheap_offers),
         budget=config.calls,
         system=lambda: shipped.text("supervisor.md"),
         excerpt=lambda loop: _excerpt(loop.loop.folder, frame.config.agent.cli, hide),

@@ -41,6 +41,12 @@ class Spent:
 
 def read(asked: Question, body: bytes) -> tuple[Advice | Faulty, Spent]:
     """Read the body of a Messages answer, strictly. Never raises, whatever it holds."""
+    data, spent = message_of(body)
+    return (data if isinstance(data, Faulty) else _judge(asked, data)), spent
+
+
+def message_of(body: bytes) -> tuple[dict[str, object] | Faulty, Spent]:
+    """Return what a body holds, if that is a message at all, and what it cost."""
     if len(body) > ANSWER_MOST_BYTES:
         return _invalid(f"an answer of {len(body)} bytes"), Spent()
     try:
@@ -49,10 +55,19 @@ def read(asked: Question, body: bytes) -> tuple[Advice | Faulty, Spent]:
         return _invalid("no JSON"), Spent()
     if not isinstance(data, dict):
         return _invalid("no message"), Spent()
-    return _judge(asked, data), _spent(data)
+    return data, _spent(data)
 
 
 def _judge(asked: Question, data: dict[str, object]) -> Advice | Faulty:
+    calls = calls_of(data)
+    if isinstance(calls, Faulty):
+        return calls
+    if len(calls) != 1:
+        return _invalid(f"{len(calls)} calls instead of one")
+    return call_on(asked, calls[0])
+
+
+def calls_of(data: dict[str, object]) -> list[dict[str, object]] | Faulty:
     if data.get("type") != "message" or data.get("role") != "assistant":
         return _invalid("no message of an assistant")
     if data.get("stop_reason") != "tool_use":
@@ -61,13 +76,10 @@ def _judge(asked: Question, data: dict[str, object]) -> Advice | Faulty:
     blocks = content if isinstance(content, list) else []
     if not all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in blocks):
         return _invalid("a content that isn't made of blocks")
-    calls = [block for block in blocks if block["type"] == "tool_use"]
-    if len(calls) != 1:
-        return _invalid(f"{len(calls)} calls instead of one")
-    return _call(asked, calls[0])
+    return [block for block in blocks if block["type"] == "tool_use"]
 
 
-def _call(asked: Question, call: dict[str, object]) -> Advice | Faulty:
+def call_on(asked: Question, call: dict[str, object]) -> Advice | Faulty:
     name, given = call.get("name"), call.get("input")
     if not isinstance(name, str):
         return _invalid("a call without a name")

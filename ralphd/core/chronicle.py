@@ -30,12 +30,13 @@ class Past:
 
 @dataclass(kw_only=True)
 class Chronicle:
-    """Grows entry by entry, in bounded memory. ``calls`` counts the night's consultations."""
+    """Grows entry by entry, in bounded memory. ``calls`` counts the night's requests to a model."""
 
     lines: dict[str, deque[Row]] = field(default_factory=dict)
     consulted: dict[str, deque[Past]] = field(default_factory=dict)
     gains: dict[str, int] = field(default_factory=dict)
     calls: int = 0
+    newest: str = ""  # hash of the newest request: what was asked together is recorded together
 
     def hear(self, entry: Entry) -> None:
         if not entry.loop:
@@ -55,7 +56,8 @@ class Chronicle:
         return tuple(self.consulted.get(loop, ()))
 
     def _consulted(self, entry: Entry, body: events.Consulted) -> None:
-        self.calls += 1
+        self.calls += body.shared == 1 or body.prompt_sha256 != self.newest
+        self.newest = body.prompt_sha256
         past = Past(
             at=entry.at,
             generation=entry.generation,

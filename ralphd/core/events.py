@@ -97,6 +97,7 @@ class Consulted:
 
     ``choice`` is what it chose of ``offered``, or tried to; ``evidence`` the entries it named, ``why`` its words.
     Not taken: ``refused`` is the outcome (supervisor.*) and ``reason`` says it in words. Tokens None: not told.
+    ``shared``: how many questions went into the same request: its hash is the same for all, its tokens are shared out.
     """
 
     model: str
@@ -112,6 +113,7 @@ class Consulted:
     tokens_in: int | None = None
     tokens_out: int | None = None
     seconds: float = 0.0
+    shared: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

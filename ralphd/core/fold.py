@@ -87,10 +87,10 @@ def _apply_daemon(state: NightState, loop: LoopState | None, entry: Entry) -> No
             loop.last_outcome = outcome.kind
         case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.CLOCK_JUMP:
             _apply_jump(state, clocks.seconds_of(outcome))
-        case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.REBOOTED and loop is None:
-            state.boot_id = str(outcome.detail.get("boot_id", ""))
         case events.OutcomeNoted(outcome=outcome) if outcome.kind is Kind.SHARED_CAUSE:
             state.shared = Shared.of(outcome, entry.id, state.seen_s)
+        case events.OutcomeNoted(outcome=outcome) if loop is None:
+            _apply_noted_of_night(state, outcome)
         case events.OutcomeNoted(outcome=outcome) if loop is not None:
             _apply_noted(loop, outcome)
             if cause := str(outcome.detail.get("cause") or ""):
@@ -106,6 +106,14 @@ def _apply_jump(state: NightState, seconds: float) -> None:
     state.jumped_s += seconds
     if state.ends_at is not None and state.for_s is not None:
         state.ends_at += seconds
+
+
+def _apply_noted_of_night(state: NightState, outcome: Outcome) -> None:
+    if outcome.kind is Kind.REBOOTED:
+        state.boot_id = str(outcome.detail.get("boot_id", ""))
+    task = state.tasks.get(str(outcome.detail.get("task")))
+    if task is not None and outcome.detail.get("cut_off"):
+        task.not_judged = outcome.evidence[0].what if outcome.evidence else "it was cut off"
 
 
 def _apply_noted(loop: LoopState, outcome: Outcome) -> None:

@@ -282,6 +282,8 @@ def _noted(facts: Facts, entry: events.Entry) -> None:
 def _judged(facts: Facts, entry: events.Entry) -> None:
     body = entry.body
     assert isinstance(body, events.VerdictGiven)
+    if body.verdict.cut_off:  # earlier versions recorded what nobody had judged
+        return
     facts.verdicts.append(
         JudgedFact(
             at=entry.at - facts.jumped_s,

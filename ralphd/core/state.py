@@ -100,6 +100,7 @@ class TaskState:
 
     task: Task
     base: Verdict | None = None
+    not_judged: str = ""  # why its base could not be judged yet
     best: Verdict | None = None
     judged: dict[str, Verdict] = field(default_factory=dict)
     commits: dict[str, str] = field(default_factory=dict)  # judged commit -> tree

@@ -59,10 +59,15 @@ def status(
 
 def _blind(state: NightState) -> list[str]:
     """Say which tasks' verifiers could not even judge the start: nothing will be measurable all night."""
-    return [
+    broken = [
         f"the verifier of {name} can't judge the start: {task.base.why}"
         for name, task in state.tasks.items()
         if task.base is not None and task.base.kind is not None
+    ]
+    return broken + [
+        f"the verifier of {name} can't judge the start: {task.not_judged}; it is tried again"
+        for name, task in state.tasks.items()
+        if task.not_judged
     ]
 
 

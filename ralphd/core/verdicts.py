@@ -15,7 +15,7 @@ RISES_KEPT = 512  # of a task's best; an hour of a night has a few
 def take(state: NightState, loop: LoopState | None, entry: Entry, verdict: Verdict, *, submission: bool) -> None:
     """Add a verdict to what the night knows of its task and of the loop whose commit it is about, if it is one's."""
     task = state.tasks.get(verdict.task)
-    if task is None:
+    if task is None or verdict.cut_off:  # earlier versions recorded what nobody had judged
         return
     task.verdicts += 1
     task.doubted += verdict.kind is Kind.FLAKY
@@ -23,7 +23,7 @@ def take(state: NightState, loop: LoopState | None, entry: Entry, verdict: Verdi
     task.judged[verdict.tree] = verdict
     task.commits[verdict.commit] = verdict.tree
     if not verdict.loop:
-        task.base = verdict
+        task.base, task.not_judged = verdict, ""
     if loop is not None:
         loop.judged.add(verdict.commit)
         if submission:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ralphd.core import answer
+from ralphd.core import answer, batch
 from ralphd.core.advice import Question, case_of, question
+from ralphd.core.answer import Advice, Faulty, Spent
 from ralphd.core.chronicle import Chronicle
 from ralphd.core.config import SupervisorConfig
 from ralphd.core.errors import AdviserError
@@ -22,7 +23,7 @@ from ralphd.daemon.weigh import PATIENCE_S, Asking, Paid, Room, record, weigh
 from ralphd.ports import Adviser
 
 AN_HOUR = 3  # questions about one loop: an action needs a session or two before it shows
-AT_ONCE = 4  # questions under way: the rest is the policy's
+AT_ONCE = 4  # requests under way: the rest is the policy's
 SAID_AGAIN_S = 3600.0  # an endpoint that comes and goes is told of once in so long
 HOUR_S = 3600.0
 
@@ -31,7 +32,7 @@ HOUR_S = 3600.0
 class Consultant:
     """Belongs to the main thread, but for the calls, which ``run`` starts elsewhere.
 
-    ``fence`` and ``chance`` draw; ``excerpt`` reads a loop's log. ``budget`` is in questions a night. ``adviser_of``
+    ``fence`` and ``chance`` draw; ``excerpt`` reads a loop's log. ``budget`` is in requests a night. ``adviser_of``
     returns whoever goes by a model's name, at the endpoint of the night's start.
     """
 
@@ -51,6 +52,7 @@ class Consultant:
     asking: dict[str, Asking] = field(default_factory=dict)
     looked_at: dict[str, tuple[int, int]] = field(default_factory=dict)  # how far each loop was when last asked about
     left_alone: set[str] = field(default_factory=set)  # by advice, until its next session has ended
+    alone: set[str] = field(default_factory=set)  # asked about one by one, since answers to several at once went wrong
     arrived: list[Advised] = field(default_factory=list)
     probing: bool = False
     serial: int = 0
@@ -82,7 +84,9 @@ class Consultant:
         now = night.world.clock.now()
         self._give_up(night)
         self._probe(night)
-        return frozenset(name for name in self.room.stuck(night.state, now) if self._is_open(night, name))
+        due: list[str] = []
+        open_ = [name for name in self.room.stuck(night.state, now) if self._is_open(night, name, due)]
+        return frozenset((*open_, *self._ask_all(night, due)))
 
     def follow(self, edited: SupervisorConfig) -> None:
         """Ask another model from now on, or none; what the former one still says is not heard.
@@ -112,45 +116,82 @@ class Consultant:
 
     # ------------------------------------------------------------------ asking
 
-    def _is_open(self, night: Night, name: str) -> bool:
-        """Tell whether a loop's trouble is the model's for now; ask about it if that is due."""
+    def _is_open(self, night: Night, name: str, due: list[str]) -> bool:
+        """Tell whether a loop's trouble is the model's for now; add it to ``due`` if it may be asked about."""
         loop, clock = night.state.loops[name], night.world.clock
         if name in self.asking:
             return not self.asking[name].late
         if self.looked_at.get(name) == _how_far(loop):
             return name in self.left_alone
         self.left_alone.discard(name)
-        return self._may_ask(name, clock.now()) and self._ask(night, loop)
+        if self._may_ask(name, clock.now()):
+            due.append(name)
+        return False
 
     def _may_ask(self, name: str, now: float) -> bool:
         recent = [past for past in self.chronicle.past(name) if past.at > now - HOUR_S]
-        spent = self.chronicle.calls + len(self.asking)
-        free = len(self.asking) < AT_ONCE and spent < self.budget
-        return self.reach.up is True and free and len(recent) < AN_HOUR and bool(self.chronicle.rows(name))
+        return self.reach.up is True and len(recent) < AN_HOUR and bool(self.chronicle.rows(name))
 
-    def _ask(self, night: Night, loop: LoopState) -> bool:
-        name, clock = loop.loop.id, night.world.clock
-        offers = self.room.offers(night.state, name)
-        if not offers:
+    def _free(self) -> bool:
+        under_way = len({asking.serial for asking in self.asking.values()})
+        return under_way < AT_ONCE and self.chronicle.calls + under_way < self.budget
+
+    def _ask_all(self, night: Night, due: list[str]) -> list[str]:
+        """Ask, cheap questions together, and return whom the policy has to wait for.
+
+        While a cheap one is under way, those that come up wait for each other: nobody waits when nothing is asked.
+        """
+        cheap = [name for name in due if name not in self.alone and self.room.cheap(night.state, name)]
+        asked = [name for name in due if name not in cheap and self._free() and self._ask(night, [name])]
+        if any(asking.cheap and not asking.late for asking in self.asking.values()):
+            return asked + (cheap if self._free() else [])
+        for names in (cheap[n : n + batch.BATCH_MOST] for n in range(0, len(cheap), batch.BATCH_MOST)):
+            asked += names if self._free() and self._ask(night, names, cheap=True) else []
+        return asked
+
+    def _ask(self, night: Night, names: list[str], *, cheap: bool = False) -> bool:
+        """Ask about these loops in one request; about a single one all that is open for it may be answered."""
+        room = self.room.cheap if len(names) > 1 else self.room.offers
+        offered = {name: found for name in names if (found := room(night.state, name))}
+        if not offered:
             return False
-        trouble = offers[0].why
-        rows, excerpt = self.chronicle.rows(name), self.excerpt(loop)
-        case = case_of(night.state, loop, clock.now(), trouble=trouble, rows=rows, excerpt=excerpt)
-        asked = question(case, offers, system=self.system(), fence=self.fence(), hide=self.hide)
+        shared = len(offered) > 1
+        parts = [
+            self._question(night, name, offers, f"q{number}-{self.fence()[:8]}-" if shared else "")
+            for number, (name, offers) in enumerate(offered.items(), 1)
+        ]
+        sent = batch.together(parts) if shared else parts[0]
         self.serial += 1
-        self.looked_at[name] = _how_far(loop)
-        self.asking[name] = Asking(
-            loop=name,
-            question=asked,
-            serial=self.serial,
-            trouble=trouble,
-            generation=loop.generation,
-            since=clock.boottime(),
-        )
-        self.run(partial(self._call, self.adviser, name, self.serial, asked))
+        for (name, offers), part in zip(offered.items(), parts, strict=True):
+            loop = night.state.loops[name]
+            self.looked_at[name] = _how_far(loop)
+            self.asking[name] = Asking(
+                loop=name,
+                question=part,
+                serial=self.serial,
+                trouble=offers[0].why,
+                generation=loop.generation,
+                since=night.world.clock.boottime(),
+                sent=sent.sha256,
+                shared=len(parts),
+                cheap=cheap,
+            )
+        self.run(partial(self._call, self.adviser, self.serial, sent))
         return True
 
-    def _call(self, adviser: Adviser, loop: str, serial: int, asked: Question) -> None:
+    def _question(self, night: Night, name: str, offers: Sequence[Offer], prefix: str) -> Question:
+        loop, rows = night.state.loops[name], self.chronicle.rows(name)
+        case = case_of(
+            night.state,
+            loop,
+            night.world.clock.now(),
+            trouble=offers[0].why,
+            rows=rows,
+            excerpt=self.excerpt(loop),
+        )
+        return question(case, offers, system=self.system(), fence=self.fence(), hide=self.hide, prefix=prefix)
+
+    def _call(self, adviser: Adviser, serial: int, asked: Question) -> None:
         """Ask. Runs in the pool."""
         began, body, error = time.monotonic(), b"", None
         try:
@@ -160,7 +201,7 @@ class Consultant:
         except Exception as why:  # noqa: BLE001  # the boundary of a worker: whatever broke is an endpoint that is down
             error = AdviserError(f"{type(why).__name__}: {why}"[:300])
         seconds = round(time.monotonic() - began, 3)
-        self.inbox.put(Advised(loop=loop, serial=serial, body=body, error=error, seconds=seconds))
+        self.inbox.put(Advised(serial=serial, body=body, error=error, seconds=seconds))
 
     def _give_up(self, night: Night) -> None:
         """Take an endpoint that keeps a question too long for one that is down; its call may end whenever it likes."""
@@ -197,19 +238,30 @@ class Consultant:
             night.note(Kind.SUPERVISOR_UNAVAILABLE, self.trouble)
 
     def _settle(self, night: Night, message: Advised) -> None:
-        asking = self.asking.get(message.loop)
-        if asking is None or asking.serial != message.serial:
+        answered = [asking for asking in self.asking.values() if asking.serial == message.serial]
+        for asking in answered:
+            del self.asking[asking.loop]
+        if not answered:
             return
-        del self.asking[message.loop]
         if message.error is not None:
             self._failed(night, message.error)
             return
         self.reach = self.reach.answered()
-        told, spent = answer.read(asking.question, message.body)
-        came = weigh(night, self.room, self.chronicle, asking, told)
-        if isinstance(came, Offer) and came.action is None:
-            self.left_alone.add(message.loop)
-        record(night, asking, told, came, Paid(model=self.adviser.model, seconds=message.seconds, spent=spent))
+        told, spent = _read([asking.question for asking in answered], message.body)
+        if len(answered) > 1 and any(isinstance(one, Faulty) for one in told):
+            self.alone.update(asking.loop for asking in answered)
+        for asking, one, part in zip(answered, told, batch.share(spent, len(answered)), strict=True):
+            came = weigh(night, self.room, self.chronicle, asking, one)
+            if isinstance(came, Offer) and came.action is None:
+                self.left_alone.add(asking.loop)
+            record(night, asking, one, came, Paid(model=self.adviser.model, seconds=message.seconds, spent=part))
+
+
+def _read(asked: list[Question], body: bytes) -> tuple[tuple[Advice | Faulty, ...], Spent]:
+    if len(asked) > 1:
+        return batch.read(asked, body)
+    told, spent = answer.read(asked[0], body)
+    return (told,), spent
 
 
 def _how_far(loop: LoopState) -> tuple[int, int]:

@@ -76,9 +76,8 @@ class Closed:
 
 @dataclass(frozen=True, kw_only=True)
 class Advised:
-    """The supervisor's model answered about a loop, or didn't. ``serial``: of the question."""
+    """The supervisor's model answered, or didn't. ``serial``: of the request."""
 
-    loop: str
     serial: int
     body: bytes
     error: AdviserError | None

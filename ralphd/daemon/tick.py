@@ -34,6 +34,10 @@ ENDS = (TrajectoryEnded, RunnerStopped)  # records after which a branch is likel
 # What failed is not tried again before this, and then twice as late each time: a full disk must not meet a busy loop.
 AGAIN_MIN_S = 1.0
 AGAIN_MAX_S = 60.0
+# A verification that is cut off is work lost, perhaps by its candidate's doing: it waits longer, and so much longer
+# than it took that it can't keep the verifier from others.
+JUDGED_AGAIN_MAX_S = 900.0
+RESTS = 4.0
 
 
 @dataclass(kw_only=True)
@@ -125,12 +129,13 @@ class Night:
         now = self.world.clock.monotonic()
         return [key for key, (until, _) in self.failing.items() if now < until]
 
-    def _note_failure(self, intended: events.ActionIntended, result: str) -> None:
+    def _note_failure(self, intended: events.ActionIntended, result: str, took_s: float) -> None:
         key = actions.key(events.action_from_json(intended.type, intended.args))
         _, waited_s = self.failing.pop(key, (0.0, 0.0))
         if result == "failed":
-            wait_s = min(AGAIN_MAX_S, max(AGAIN_MIN_S, 2 * waited_s))
-            self.failing[key] = (self.world.clock.monotonic() + wait_s, wait_s)
+            most_s = JUDGED_AGAIN_MAX_S if intended.type == actions.Verify.__name__ else AGAIN_MAX_S
+            wait_s = min(most_s, max(AGAIN_MIN_S, 2 * waited_s))
+            self.failing[key] = (self.world.clock.monotonic() + max(wait_s, RESTS * took_s), wait_s)
 
     def intend(self, decisions: Iterable[Decision], told: Iterable[Entry] = ()) -> None:
         """Record intents, in one commit with what they follow from."""
@@ -155,13 +160,13 @@ class Night:
         self.doer.act(self.state, intended)
         self.advance()
 
-    def settled(self, message: Settled) -> None:
+    def settled(self, message: Settled, took_s: float = 0.0) -> None:
         bodies = [self.entry(loop, body, gen, traj) for loop, gen, traj, body in message.bodies]
         end = events.ActionSettled(intent=message.intent, result=message.result, detail=message.detail)
         intended = self.state.intents.get(message.intent)
         loop = str(intended.args.get("loop", "")) if intended else ""
         if intended:
-            self._note_failure(intended, message.result)
+            self._note_failure(intended, message.result, took_s)
         if intended and intended.type == actions.SpawnRunner.__name__ and message.result == "done":
             self.sight.silent.add(loop)
         hit("settling")
@@ -171,18 +176,30 @@ class Night:
     def judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
         """Record a verdict, its trouble if any, and the end of its intent, in one commit."""
         self.doer.queue.finished(intent)
-        self.backlog.note(candidate.task, verdict.seconds)
+        where = (candidate.loop, candidate.generation, candidate.trajectory)
         if self.state.skip_verification and verdict.kind is Kind.VERIFY_FAILED:
             self.settled(Settled(intent=intent, result="superseded", detail="the night ends now"))
             return
+        if verdict.cut_off:
+            self._not_judged(intent, candidate, verdict)
+            return
+        self.backlog.note(candidate.task, verdict.seconds)
         hit("judged")
-        where = (candidate.loop, candidate.generation, candidate.trajectory)
         given = events.VerdictGiven(verdict=verdict, submission=self._submission(candidate, verdict))
         bodies: list[events.Body] = [given]
         if verdict.kind is not None:
             bodies.append(events.OutcomeNoted(outcome=_trouble(verdict)))
         self.settled(Settled(intent=intent, result="done", bodies=tuple((*where, body) for body in bodies)))
         hit("verdict_submitted")
+        self.doer.queue.pump(self.state)
+
+    def _not_judged(self, intent: int, candidate: Candidate, verdict: Verdict) -> None:
+        """Record that a candidate's worth is as unknown as before, and why, once; the policy asks for it again."""
+        where = (candidate.loop, candidate.generation, candidate.trajectory)
+        known = actions.key(actions.Verify(candidate=candidate)) in self.failing
+        bodies = () if known else ((*where, events.OutcomeNoted(outcome=_trouble(verdict))),)
+        ending = Settled(intent=intent, result="failed", detail=f"cut off: {verdict.why}"[:500], bodies=bodies)
+        self.settled(ending, took_s=verdict.seconds)
         self.doer.queue.pump(self.state)
 
     def behind(self) -> tuple[Strain, ...]:
@@ -280,4 +297,6 @@ def _pass_by(entries: tuple[Entry, ...]) -> None:
 def _trouble(verdict: Verdict) -> Outcome:
     assert verdict.kind is not None
     detail: dict[str, object] = {"commit": verdict.commit, "score": verdict.score, "tampered": list(verdict.tampered)}
+    if verdict.cut_off:
+        detail |= {"cut_off": True, "task": verdict.task}
     return Outcome(kind=verdict.kind, detail=detail, evidence=(Evidence(what=verdict.why, file=verdict.output),))

@@ -83,7 +83,7 @@ class VerifyQueue:
         try:
             hit("judging")
             verdict = judge_surely(self.judge, task, waiting.candidate, base, best)
-        except Exception as error:  # noqa: BLE001  # a worker's boundary: whatever broke becomes a verdict in the journal
+        except Exception as error:  # noqa: BLE001  # a worker's boundary: whatever broke here is told as such
             verdict = Verdict(
                 task=task.name,
                 loop=waiting.candidate.loop,
@@ -93,6 +93,7 @@ class VerifyQueue:
                 passed=False,
                 kind=Kind.VERIFY_FAILED,
                 why=f"{type(error).__name__}: {error}"[:300],
+                cut_off=True,
             )
         self.done(waiting.intent, waiting.candidate, verdict)
 
@@ -139,13 +140,17 @@ def judge_surely(judge: Judge, task: Task, candidate: Candidate, base: Verdict |
     gain = first.score is not None and task.verifier.better(first.score, best)
     if not candidate.loop or first.kind is not None or not (first.passed or gain):
         return first
-    return combine(task, first, _judge(judge, task, candidate, base))
+    second = _judge(judge, task, candidate, base)
+    return second if second.cut_off else combine(task, first, second)
 
 
 def _judge(judge: Judge, task: Task, candidate: Candidate, base: Verdict | None) -> Verdict:
     """Judge; a run that was cut off says nothing of its candidate, and no tree is judged twice: it is run again."""
-    verdict = judge.judge(task, candidate, base)
-    return judge.judge(task, candidate, base) if verdict.cut_off else verdict
+    first = judge.judge(task, candidate, base)
+    if not first.cut_off:
+        return first
+    second = judge.judge(task, candidate, base)
+    return replace(second, seconds=first.seconds + second.seconds) if second.cut_off else second
 
 
 def combine(task: Task, first: Verdict, second: Verdict) -> Verdict:

@@ -22,15 +22,22 @@ SAME_ADVICE = 3  # taken so often without a gain, it is futile
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What a model may be asked about: the loops, and what is open for each. Both are the policy's."""
+    """What a model may be asked about: the loops, and what is open for each. All is the policy's.
+
+    ``cheap``: what is open for a loop whose question may be asked together with others; empty: it may not.
+    """
 
     stuck: Callable[[NightState, float], Sequence[str]]
     offers: Callable[[NightState, str], Sequence[Offer]]
+    cheap: Callable[[NightState, str], Sequence[Offer]] = lambda _state, _loop: ()
 
 
 @dataclass(kw_only=True)
 class Asking:
-    """A question under way about a loop in this generation. ``late``: nobody waits for its answer any more."""
+    """A question under way about a loop in this generation. ``late``: nobody waits for its answer any more.
+
+    ``serial`` and ``sent`` (a hash) are the request's, which holds ``shared`` questions; ``cheap``: it may hold more.
+    """
 
     loop: str
     question: Question
@@ -38,6 +45,9 @@ class Asking:
     trouble: str
     generation: int
     since: float  # boottime
+    sent: str
+    shared: int = 1
+    cheap: bool = False
     late: bool = False
 
 
@@ -96,7 +106,7 @@ def record(night: Night, asking: Asking, told: Advice | Faulty, came: Offer | Fa
     body = Consulted(
         model=paid.model,
         trouble=asking.trouble,
-        prompt_sha256=asking.question.sha256,
+        prompt_sha256=asking.sent,
         offered=asking.question.offered,
         choice=told.choice,
         evidence=told.evidence if isinstance(told, Advice) else (),
@@ -107,6 +117,7 @@ def record(night: Night, asking: Asking, told: Advice | Faulty, came: Offer | Fa
         tokens_in=paid.spent.tokens_in,
         tokens_out=paid.spent.tokens_out,
         seconds=paid.seconds,
+        shared=asking.shared,
     )
     entries = [night.entry(asking.loop, body)]
     if refused is not None:

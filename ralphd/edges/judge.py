@@ -31,7 +31,7 @@ GUARD_PATIENCE_S = 60.0  # past the limit: then the guard itself was stopped or 
 class Run:
     """How one command in a bench ended. ``kind``: the trouble, if any. ``code``: its exit status, else None.
 
-    ``cut_off``: nobody knows how it would have ended, for its guard was killed.
+    ``cut_off``: nobody knows how it would have ended, for its guard was killed or told to stop.
     """
 
     code: int | None
@@ -98,7 +98,11 @@ class Verifiers:
             why = f"the bench can't be made ready: {error}"
             return replace(verdict, kind=Kind.VERIFY_FAILED, why=why, cut_off=True)
         if trouble is not None:
-            return replace(verdict, kind=trouble.kind, why=f"setup: {trouble.why}", output=trouble.output)
+            # A setup runs on the base, so it says nothing of a candidate.
+            cut_off = trouble.cut_off or bool(candidate.loop)
+            return replace(
+                verdict, kind=trouble.kind, why=f"setup: {trouble.why}", output=trouble.output, cut_off=cut_off
+            )
         return self._run_and_score(task, candidate, base, prepared, verdict)
 
     def _run_and_score(
@@ -142,7 +146,7 @@ class Verifiers:
         argv = [*self._guarded, *limits, *files, *mine, "--", "/bin/sh", "-c", command]
         with self._lock:
             if self._closing:
-                return Run(code=None, kind=None, why="the night is ending", output="")
+                return Run(code=None, kind=None, why="the night is ending", output="", cut_off=True)
             process = subprocess.Popen(
                 argv,
                 cwd=tree,
@@ -207,7 +211,7 @@ def _ending(returncode: int, result: str, output: str, said: bytes) -> Run:
         return Run(code=None, kind=_LIMITS.get(limit, Kind.VERIFY_FAILED), why=why, output=output)
     status, signalled = told.get("status"), told.get("signal")
     if told.get("stopped") is not None:
-        return Run(code=None, kind=Kind.VERIFY_FAILED, why="the verifier was stopped", output=output)
+        return Run(code=None, kind=Kind.VERIFY_FAILED, why="the verifier was stopped", output=output, cut_off=True)
     if not isinstance(status, int):
         return Run(code=None, kind=Kind.VERIFY_FAILED, why=f"the verifier died of signal {signalled}", output=output)
     if status in {126, 127}:

@@ -19,6 +19,7 @@ VENDOR_KEY = "ANTHROPIC_API_KEY"
 VENDOR_URL = "https://api.anthropic.com"
 NO_KEY = "none"  # what an endpoint of one's own gets that asks for no key
 ANSWER_TOKENS = 1024  # a call with a few numbers and a sentence takes some 150
+MORE_TOKENS = 256  # for each more question in the request
 CONNECT_S = 5.0
 ANSWER_S = 25.0  # for the whole answer; with the connection it stays under the patience of half a minute
 # What a request may carry, the last by which the client knows that a raw answer is wanted. Everything else that a
@@ -79,11 +80,11 @@ class MessagesModel:
     def ask(self, question: Question) -> bytes:
         system = [{"type": "text", "text": question.system, "cache_control": {"type": "ephemeral"}}]
         return self._send(
-            max_tokens=ANSWER_TOKENS,
+            max_tokens=ANSWER_TOKENS + (question.answers - 1) * MORE_TOKENS,
             system=system,
             messages=[{"role": "user", "content": question.text}],
             tools=list(question.tools),
-            tool_choice={"type": "any", "disable_parallel_tool_use": True},
+            tool_choice={"type": "any", "disable_parallel_tool_use": question.answers == 1},
         )
 
     def reach(self) -> None:

@@ -94,6 +94,101 @@ def test_a_verification_that_is_cut_off_is_run_again_and_holds_nothing_against_t
     assert not {Kind.FLAKY, Kind.VERIFY_FAILED} & set(kinds)
 
 
+def test_what_was_cut_off_twice_is_unknown_and_judged_later_and_nobody_is_told_that_it_was_refuted() -> None:
+    story = Story()
+    story.begin()
+    cut = story.verdict("l1", GOOD, score=None, kind=Kind.VERIFY_FAILED, why="the guard was killed", cut_off=True)
+    story.judge.verdicts[GOOD] = [cut]
+    story.session_ends("l1", 1, head=GOOD, claims=True)
+    for _ in range(20):
+        story.step(5)
+    loop = story.loop_state("l1")
+    assert (loop.claims_refuted, loop.submissions, loop.judged) == (0, 0, set())
+    assert not story.folders.notes.get("/f/l1")
+    assert not story.journal.bodies(events.ClaimSettled)
+    assert GOOD not in {body.verdict.commit for body in story.journal.bodies(events.VerdictGiven)}
+    asked = story.judge.asked.count(GOOD)
+    assert 4 <= asked <= 16  # later and later, and twice each time
+    [noted] = [b.outcome for b in story.journal.bodies(events.OutcomeNoted) if b.outcome.kind is Kind.VERIFY_FAILED]
+    assert noted.evidence[0].what == "the guard was killed"
+    assert noted.detail["cut_off"] is True
+    story.judge.verdicts[GOOD] = [story.verdict("l1", GOOD, score=1.0, passed=True)]
+    story.step(900)
+    story.step(5)
+    assert story.loop_state("l1").best_score == 1.0
+    assert [body.outcome.kind for body in story.journal.bodies(events.ClaimSettled)] == [Kind.FINISHED]
+
+
+def test_a_verification_that_costs_much_and_is_cut_off_each_time_leaves_the_verifier_to_others() -> None:
+    story = Story()
+    story.begin()
+    cut = story.verdict("l1", GOOD, score=None, kind=Kind.VERIFY_FAILED, seconds=600.0, cut_off=True)
+    story.judge.verdicts[GOOD] = [cut]
+    story.session_ends("l1", 1, head=GOOD, claims=True)
+    for _ in range(180):
+        story.step(60)
+    assert 4 <= story.judge.asked.count(GOOD) <= 6  # an hour of runs in three, of one of its two slots
+
+
+def test_a_second_run_that_is_cut_off_makes_no_verifier_flaky() -> None:
+    story = Story()
+    story.begin()
+    good = story.verdict("l1", GOOD, score=1.0)
+    cut = story.verdict("l1", GOOD, score=None, kind=Kind.VERIFY_FAILED, cut_off=True)
+    story.judge.verdicts[GOOD] = [good, cut, cut, good]
+    story.session_ends("l1", 1, head=GOOD)
+    story.step(5)
+    assert story.night.state.tasks["main"].doubted == 0
+    story.step(60)
+    assert (story.loop_state("l1").best_score, story.loop_state("l1").submissions) == (1.0, 1)
+
+
+def test_a_start_that_could_not_be_judged_yet_is_shown_and_judged_later() -> None:
+    story = Story()
+    good = story.judge.verdicts[BASE]
+    story.judge.verdicts[BASE] = [
+        story.verdict("", BASE, score=None, kind=Kind.VERIFY_FAILED, why="disk full", cut_off=True)
+    ]
+    story.begin()
+    story.step()
+    [reply] = story.ask("status")
+    [trouble] = reply["data"]["daemon"]["trouble"]  # type: ignore[index]
+    assert "can't judge the start: disk full; it is tried again" in trouble
+    story.judge.verdicts[BASE] = good
+    story.step(60)
+    base = story.night.state.tasks["main"].base
+    assert base is not None
+    assert base.score == 0.0
+    [reply] = story.ask("status")
+    assert not reply["data"]["daemon"]["trouble"]  # type: ignore[index]
+
+
+def test_a_night_whose_last_work_cannot_be_judged_ends_all_the_same() -> None:
+    story = Story(loops=1)
+    story.begin()
+    cut = story.verdict("l1", GOOD, score=None, kind=Kind.VERIFY_FAILED, cut_off=True)
+    story.judge.verdicts[GOOD] = [cut]
+    story.session_ends("l1", 1, head=GOOD, claims=True)
+    story.step()
+    story.ask("stop")
+    finish(story)
+    assert story.daemon.gone
+    assert len(story.journal.bodies(events.NightEnded)) == 1
+    assert not story.journal.bodies(events.ClaimSettled)
+
+
+def test_a_claim_is_not_refuted_by_a_verifier_that_cannot_judge_even_the_start() -> None:
+    story = Story()
+    story.judge.verdicts[BASE] = [story.verdict("", BASE, score=None, kind=Kind.VERIFY_FAILED)]
+    story.begin()
+    story.judge.verdicts[GOOD] = [story.verdict("l1", GOOD, score=None, kind=Kind.VERIFY_FAILED)]
+    story.session_ends("l1", 1, head=GOOD, claims=True)
+    for _ in range(5):
+        story.step(5)
+    assert story.loop_state("l1").claims_refuted == 0
+    assert not story.folders.notes.get("/f/l1")
+
+
 def test_a_tree_is_judged_once_whoever_commits_it() -> None:
     story = Story()
     story.begin()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from support.endpoint import Received, Reply, free_port, message, said, serving
@@ -54,7 +55,15 @@ def test_a_question_and_its_answer_travel_whole():
     assert got.body["system"][0]["text"] == "the rules"
     assert got.body["messages"] == [{"role": "user", "content": ASKED.text}]
     assert [tool["name"] for tool in got.body["tools"]] == ["carry_on"]
-    assert got.body["tool_choice"]["type"] == "any"
+    assert got.body["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
+
+
+def test_several_questions_in_one_request_may_be_answered_by_as_many_calls():
+    with serving(lambda _: said(GOOD)) as endpoint:
+        model(endpoint.url).ask(replace(ASKED, answers=3))
+    (got,) = endpoint.received
+    assert got.body["tool_choice"] == {"type": "any", "disable_parallel_tool_use": False}
+    assert got.body["max_tokens"] == 1024 + 2 * 256
 
 
 def test_an_address_with_a_path_is_kept():

@@ -72,7 +72,7 @@ class Story:
         self.adviser = adviser or FakeAdviser(reply=lambda _: b"", model="")
         self.budget, self.logs = 200, dict[str, str]()
         self.advisers: dict[str, Adviser] = {"": FakeAdviser(reply=lambda _: b"", model="")}  # after an edit
-        self.stuck, self.offers = policy.stuck, policy.offers
+        self.stuck, self.offers, self.cheap = policy.stuck, policy.offers, lambda _state, _loop: ()
         self.clock, self.journal, self.panes = FakeClock(), FakeJournal(), FakePanes(up=False)
         self.repositories, self.folders, self.judge, self.host = (
             FakeRepositories(),
@@ -149,7 +149,7 @@ class Story:
             adviser_of=lambda model: self.advisers[model],
             run=lambda call: call(),
             inbox=self.inbox,
-            room=Room(stuck=self.stuck, offers=self.offers),
+            room=Room(stuck=self.stuck, offers=self.offers, cheap=self.cheap),
             budget=self.budget,
             system=lambda: "the rules",
             excerpt=lambda loop: self.logs.get(loop.loop.id, ""),
@@ -248,8 +248,8 @@ class Story:
         self.judge.verdicts[commit] = [self.verdict("l1", commit, score=s, passed=passed, **more) for s in scores]
 
     def verdict(self, loop: str, commit: str, *, score: float | None, passed: bool = False, **more: Any) -> Verdict:
-        tree = more.pop("tree", f"tree of {commit}")
-        return Verdict(task="main", loop=loop, commit=commit, tree=tree, score=score, passed=passed, why="so", **more)
+        more = {"tree": f"tree of {commit}", "why": "so"} | more
+        return Verdict(task="main", loop=loop, commit=commit, score=score, passed=passed, **more)
 
     # ------------------------------------------------------------------ nouns
 

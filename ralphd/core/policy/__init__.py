@@ -10,7 +10,7 @@ from ralphd.core.notices import tell_person
 from ralphd.core.policy import judging, rungs, running, scaling, sharing
 from ralphd.core.policy.judging import checkable, passed_over
 from ralphd.core.policy.present import Bounds, Head, LoopNow, Moved, Present, Strain
-from ralphd.core.policy.rungs import Offer, Rung, offers, stuck
+from ralphd.core.policy.rungs import Offer, Rung, cheap_offers, offers, stuck
 from ralphd.core.policy.running import LEFT_BY_HANGUP, SPAWN_BACKOFF_MAX_S, SPAWN_PATIENCE_S, over
 from ralphd.core.policy.telling import tell
 from ralphd.core.policy.vetting import LOOPS_NAMED, vet
@@ -31,6 +31,7 @@ __all__ = [
     "Present",
     "Rung",
     "Strain",
+    "cheap_offers",
     "checkable",
     "conclude",
     "decide",

@@ -12,6 +12,7 @@ from ralphd.core.model import Candidate, Verdict, Verifier, is_submission
 from ralphd.core.outcomes import Evidence, Kind, Outcome
 from ralphd.core.policy.present import Head, LoopNow, Present
 from ralphd.core.policy.running import LEFT_BY_HANGUP
+from ralphd.core.policy.troubles import UNSCORED
 from ralphd.core.state import Ending, LoopState, NightState, TaskState
 from ralphd.core.verdicts import to_beat
 
@@ -181,13 +182,19 @@ def _settled_claim(task: TaskState, loop: LoopState) -> Iterator[tuple[str, even
     if claim is None or not checkable(verifier):
         return
     verdict = task.base if claim.head == task.task.base else task.judged.get(task.commits.get(claim.head, ""))
-    if verdict is None:
+    if verdict is None or _blind(task, verdict):
         return
     agrees = verdict.passed and verdict.kind is None
     detail: dict[str, object] = {"claimed": True, "score": verdict.score, "goal": verifier.goal, "commit": claim.head}
     evidence = Evidence(what=f"the verifier: {verdict.why or 'no reason given'}", file=verdict.output)
     outcome = Outcome(kind=Kind.FINISHED if agrees else Kind.FALSE_DONE, detail=detail, evidence=(evidence,))
     yield loop.loop.id, events.ClaimSettled(entry=claim.entry, outcome=outcome)
+
+
+def _blind(task: TaskState, verdict: Verdict) -> bool:
+    """Tell whether the verifier can't judge even the start: then what it makes of a claim says nothing of that."""
+    start = task.base
+    return start is not None and start.score is None and verdict.score is None and verdict.kind in UNSCORED
 
 
 def checkable(verifier: Verifier) -> bool:

@@ -182,6 +182,20 @@ def offers(state: NightState, loop_id: str, now: float | None = None) -> tuple[O
     return tuple(found)
 
 
+def cheap_offers(state: NightState, loop_id: str) -> tuple[Offer, ...]:
+    """Return the offers of a cheap question: one where the policy by itself would leave a note, and no more.
+
+    Cheap ones may be asked together, so nothing is among them that ends a session, moves a branch or stops a loop:
+    should the text of one loop ever talk a model into an answer about another, that one reads a note of ours, or none.
+    """
+    loop = state.loops.get(loop_id)
+    trouble = told_trouble(state, loop) if loop is not None else None
+    if loop is None or trouble is None or due(loop, trouble.cause) is not Rung.REPAIR:
+        return ()
+    found = offers(state, loop_id)
+    return tuple(o for o in found if o.action is None or (isinstance(o.action, actions.Tell) and not o.action.now))
+
+
 def remedy(state: NightState, loop: LoopState, trouble: Trouble, now: float) -> Offer | None:
     """Return the one thing to do about a trouble now (epoch seconds); None: wait."""
     if state.shared is not None and trouble.cause in {Cause.CRASHING, Cause.SAME_ERROR}:
