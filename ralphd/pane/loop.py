@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ralphd.agents import Launch
     from ralphd.core.exchange import Assignment
     from ralphd.core.records import RunnerBody
+    from ralphd.pane.first import FirstRun
     from ralphd.pane.inbox import Inbox
     from ralphd.pane.procs import Proc
     from ralphd.pane.session import Session
@@ -86,6 +87,7 @@ class Loop:
         self._running: Trajectory | None = None
         self._worked = False  # a session ended, and nobody had the worktree to himself since
         self._streak = Streak()
+        self._first_run: FirstRun | None = None
         self._pane.ears.hear(pane.watch.fileno(), self._bell)
 
     def run(self, after_s: float = 0.0) -> int:
@@ -115,7 +117,7 @@ class Loop:
         if not self._pass_gate():
             return
         head = self._ready()
-        composed = self._compose() if head else None
+        composed = self._compose() if head and self._go_first() else None
         if composed is None:
             return
         outcome, wait_s = self._trajectory(composed, head)
@@ -163,6 +165,20 @@ class Loop:
             self._ground.put_back(self._tell_ground)
         except (GitError, OSError) as error:
             self._say(f"the branch is left as it is: {error}")
+
+    def _go_first(self) -> bool:
+        """Have done alone what the CLI can't do twice at once; False when something else is wanted of the loop."""
+        mine = self._assignment
+        first = getattr(adapter(mine.cli), "first", None)
+        if first is None:
+            return True
+        if self._first_run is None:
+            from ralphd.pane.first import FirstRun  # noqa: PLC0415  # few CLIs need one
+
+            self._first_run = FirstRun(self._folder, self._pane.ears, self._idle, self._goes_on)
+        self._own_tmp()
+        self._first_run.go(mine.cli, first(mine), self._environment({}), mine.worktree)
+        return self._goes_on()
 
     def _compose(self) -> prompt.Prompt | None:
         """Return the prompt of the next session, or None after a hold, so that everything is looked at anew."""
