@@ -99,6 +99,8 @@ def test_a_command_that_fails_holds_up_nothing(make, shared):
 def test_an_order_to_stop_is_heard_meanwhile_and_nothing_is_left(make, shared):
     first, second = make("a", HANGS), make("b", HANGS)
     until(lambda: log(shared) == ["db begin"], "one of them runs it")
+    for loop in (first, second):
+        until((loop.folder / "calls" / "bell").exists, "its runner hears orders")
     assert (first.stop(), second.stop()) == (0, 0)
     assert not first.left() + second.left()
     assert not first.bodies("TrajectoryStarted") + second.bodies("TrajectoryStarted")
