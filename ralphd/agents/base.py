@@ -36,6 +36,22 @@ if TYPE_CHECKING:
         def launch(self, assignment: Assignment, turn: Turn) -> Launch: ...
         def reader(self) -> Reader: ...
 
+    class Preparing(Adapter, Protocol):
+        """An adapter whose CLI makes something at its first start that two must not make at once."""
+
+        def first(self, assignment: Assignment) -> First: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class First:
+    """A command that one loop of a night runs alone, before any begins a session, in the agent's environment.
+
+    It runs again when the program is another one, or ``makes``: the path of what it makes.
+    """
+
+    argv: tuple[str, ...]
+    makes: str
+
 
 @dataclass(frozen=True, kw_only=True)
 class File:

@@ -38,6 +38,8 @@ VERBS = {
     "classify": "classify",
 }
 
+BEGIN = ("doctor", "demo", "start")  # what must say first when no night can run on this machine
+
 
 class Verbs(click.Group):
     """Finds a verb in its module when it is asked for: ``status`` must not wait for the journal's libraries."""
@@ -53,6 +55,15 @@ class Verbs(click.Group):
         found = getattr(import_module(f"ralphd.cli.{VERBS[cmd_name]}"), cmd_name)
         assert isinstance(found, click.Command)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in BEGIN:
+            from ralphd.edges import machine  # noqa: PLC0415  # only for these: the others must be quick
+
+            machine.check()
+        return super().resolve_command(ctx, args)
 
 
 EXIT_STATUS = (

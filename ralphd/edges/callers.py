@@ -22,8 +22,21 @@ def refusal_of(connection: socket.socket) -> str:
         return "this night belongs to another user"
     inside = _is_inside(pid)
     if inside is None:
-        return "the caller can't be identified"
+        return "the caller can't be identified: /proc doesn't show it and all its parents"
     return "a process inside a loop may not steer the night" if inside else ""
+
+
+def hides_ancestors() -> bool:
+    """Tell whether /proc keeps one of our own ancestors from us, so that no caller from here would be identified."""
+    for _ in range(LOOKS):
+        try:
+            list(_ancestors(os.getpid()))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # whoever ended between two reads has left its children to another parent: look again
+        except OSError:
+            return True
+        return False
+    return True
 
 
 def _is_inside(pid: int) -> bool | None:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from ralphd.agents import Launch
     from ralphd.core.exchange import Assignment
     from ralphd.pane.calls import CallWatch
+    from ralphd.pane.first import FirstRun
     from ralphd.pane.inbox import Inbox
     from ralphd.pane.pane import Pane
     from ralphd.pane.session import Session
     from ralphd.pane.trajectory import Trajectory
+    from ralphd.pane.waits import Waits
 
 PREAMBLE_LIMIT_BYTES = 1 << 20
 
@@ -29,7 +31,21 @@ class Launcher:
 
     def __init__(self, folder: str, inbox: Inbox, pane: Pane) -> None:
         self._folder, self._inbox, self._pane = folder, inbox, pane
+        self._first_run: FirstRun | None = None
         self.reads_to_end = ""  # the program that was seen to read its stdin to the end before it begins
+
+    def go_first(self, assignment: Assignment, number: int, waits: Waits) -> None:
+        """Have done alone what the CLI can't do twice at once; sooner if something else is wanted of the loop."""
+        first = getattr(adapter(assignment.cli), "first", None)
+        if first is None:
+            return
+        if self._first_run is None:
+            from ralphd.pane.first import FirstRun  # noqa: PLC0415  # few CLIs need one
+
+            self._first_run = FirstRun(self._folder, self._pane.ears, waits.idle, lambda: waits.goes_on)
+        own_tmp(self._folder)
+        env = environment(assignment, number, {}, folder=self._folder, watch=self._pane.watch)
+        self._first_run.go(assignment.cli, first(assignment), env, assignment.worktree)
 
     def compose(self, assignment: Assignment) -> prompt.Prompt:
         """Return the prompt of the next session; its notes are used up. Raises NoPrompt."""

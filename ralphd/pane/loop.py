@@ -108,7 +108,9 @@ class Loop:
         if not self._waits.pass_gate():
             return
         head = self._ready()
-        composed = self._compose() if head else None
+        if head:
+            self._launcher.go_first(self._assignment, self._number, self._waits)
+        composed = self._compose() if head and self._waits.goes_on else None
         if composed is None:
             return
         outcome, wait_s = self._trajectory(composed, head)

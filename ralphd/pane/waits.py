@@ -34,6 +34,11 @@ class Waits:
         """Whether the session that waits is wanted no more."""
         return self._pane.wishes.cut or self._pane.wishes.want is Want.STOPPED
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether nobody wants anything else of the loop."""
+        return self._pane.wishes.want is Want.RUNNING and not self._pane.wishes.cut
+
     def rest(self, wait_s: float, kind: str) -> None:
         """Wait, unless somebody wants something else of the loop meanwhile."""
         wishes = self._pane.wishes
@@ -44,8 +49,8 @@ class Waits:
         self._pane.record(Waiting(kind=kind, until=time.time() + wait_s))
         self._pane.say(f"waits {wait_s:.0f} s ({kind})")
         until = boot_s() + wait_s
-        while (left_s := until - boot_s()) > 0 and self._goes_on() and not wishes.retry:
-            self._idle(min(left_s, LOOK_S))
+        while (left_s := until - boot_s()) > 0 and self.goes_on and not wishes.retry:
+            self.idle(min(left_s, LOOK_S))
         wishes.retry = False
         self._pane.record(Resumed())
 
@@ -61,7 +66,7 @@ class Waits:
             asked = not kind or wishes.retry or wishes.serial > serial or (mended is not None and mended())
             if asked and wishes.want is Want.RUNNING:
                 break
-            self._idle(LOOK_S)
+            self.idle(LOOK_S)
         wishes.retry = False
         self._pane.record(Resumed())
 
@@ -77,7 +82,7 @@ class Waits:
         gate, wishes = self._pane.gate, self._pane.wishes
         self._follow_edits()
         waits = gate.look().closed and not gate.trying
-        while gate.look().closed and not gate.trying and self._goes_on():
+        while gate.look().closed and not gate.trying and self.goes_on:
             self._wait_at_gate()
             if gate.look().closed:
                 break  # it is this loop's turn, or nobody takes his
@@ -86,25 +91,25 @@ class Waits:
             wishes.retry = False
             self._pane.record(Resumed())
         wishes.ask = False
-        return self._goes_on()
+        return self.goes_on
 
     def _wait_at_gate(self) -> None:
         gate, wishes = self._pane.gate, self._pane.wishes
         kind, wait_s = gate.look().kind, gate.wait_s()
         self._pane.record(Waiting(kind=kind, until=time.time() + wait_s))
         self._pane.say(f"waits {wait_s:.0f} s with all loops of its account ({kind})")
-        while self._goes_on():
+        while self.goes_on:
             asked, wishes.retry, wishes.ask = wishes.retry or wishes.ask, False, False
             self._follow_edits()
             if gate.may_go(asked=asked):
                 return
-            self._idle(gate.look_s())
+            self.idle(gate.look_s())
 
     def let_others_go(self, seconds: float) -> None:
         """Start a little later than others that come back too: a small machine, and a server just back."""
         until, wishes = boot_s() + seconds, self._pane.wishes
-        while (left_s := until - boot_s()) > 0 and self._goes_on() and not wishes.retry:
-            self._idle(min(left_s, LOOK_S))
+        while (left_s := until - boot_s()) > 0 and self.goes_on and not wishes.retry:
+            self.idle(min(left_s, LOOK_S))
 
     def serve(self) -> None:
         """Take in what came: signals, orders, news of calls, room on the disk. Never waits."""
@@ -114,10 +119,8 @@ class Waits:
         pane.watch.tick(time.monotonic())
         pane.recorder.flush()
 
-    def _idle(self, seconds: float) -> None:
+    def idle(self, seconds: float) -> None:
+        """Wait so long, or until something happens that concerns the loop."""
         self._pane.recorder.sync()
         self._pane.ears.wait(seconds)
         self.serve()
-
-    def _goes_on(self) -> bool:
-        return self._pane.wishes.want is Want.RUNNING and not self._pane.wishes.cut

@@ -60,6 +60,20 @@ def kinds(*events):
     return [type(signal) for signal in signals("opencode", lines(*events))]
 
 
+@pytest.mark.parametrize(
+    ("env", "database"),
+    [
+        ({}, "/home/me/.local/share/opencode/opencode.db"),
+        ({"XDG_DATA_HOME": "/data"}, "/data/opencode/opencode.db"),
+        ({"OPENCODE_DB": "/fast/my.db"}, "/fast/my.db"),
+        ({"OPENCODE_DB": "my.db"}, "/home/me/.local/share/opencode/my.db"),
+    ],
+)
+def test_its_database_is_made_by_one_for_all_who_use_it(env, database):
+    first = adapter("opencode").first(assignment(env={"HOME": "/home/me", **env}, args=("--more",)))
+    assert (first.argv, first.makes) == (("/opt/opencode", "db", "path"), database)
+
+
 def test_a_fresh_session_names_itself_and_is_taken_up_by_that_name():
     argv = adapter("opencode").launch(assignment(model="anthropic/claude-opus-5-5"), TURN).argv
     assert argv[:4] == ("/opt/opencode", "run", "--format", "json")

@@ -258,6 +258,41 @@ def test_a_night_is_refused_in_one_clear_line(make: Callable[[Path], tuple[Path,
         assert not list((box.state / "nights").glob("*")) if (box.state / "nights").exists() else True
 
 
+def test_repositories_whose_paths_differ_only_in_case_are_two(tmp_path: Path) -> None:
+    """Each task works in its own; and what ralphd names after them would be two names on any disk."""
+    repos = {"upper": plain(tmp_path / "Repo"), "lower": plain(tmp_path / "repo")}
+    for name, repo in repos.items():
+        (repo / "whose").write_text(name)
+        commit(repo, f"Of {name}")
+    tasks = "".join(f'[[task]]\nname = "{name}"\nrepo = "{repo}"\n' for name, repo in repos.items())
+    with box_in(tmp_path, repos["lower"], tasks) as box:
+        toml = repos["lower"] / "ralphd.toml"
+        toml.write_text(toml.read_text().replace("width = 1", "width = 2"))
+        box.start("--for", "10m")
+        for name in repos:
+            box.wait_for(records.TrajectoryEnded, 1, loop=f"{name}-1")
+        box.stop()
+        (night,) = box.nights()
+        made = [path.name for path in (box.state / "nights" / night / "repositories").iterdir()]
+    assert sorted(made) == ["lower", "upper"] == sorted(name.casefold() for name in made)
+    for name, repo in repos.items():
+        refs = git(repo, "for-each-ref", "--format=%(refname)", f"refs/ralphd/{night}/").splitlines()
+        assert f"refs/ralphd/{night}/{name}-1" in refs
+        assert not [ref for ref in refs if ref.endswith("-1") and not ref.endswith(f"/{name}-1")]
+        assert git(repo, "show", f"refs/ralphd/{night}/{name}-1:whose") == name
+        assert git(repo, "show", f"refs/ralphd/{night}/{name}-1:work") == "work"
+
+
+@pytest.mark.parametrize("tasks", ['repo = "{0}/Repo"\n', 'name = "Main"\n'], ids=["path", "name"])
+def test_a_name_in_another_case_is_never_guessed(tmp_path: Path, tasks: str) -> None:
+    repo = plain(tmp_path / "repo")
+    with box_in(tmp_path, repo, "[[task]]\n" + tasks.format(tmp_path)) as box:
+        said = box.start(code=2).stderr
+        assert box.nights() == []
+    (line,) = said.splitlines()
+    assert ("Repo" if "repo" in tasks else "Main") in line
+
+
 @pytest.mark.skipif(os.getuid() == 0 and not Path("/usr/bin/setpriv").exists(), reason="root writes everywhere")
 def test_a_checkout_that_nobody_may_write_is_fine(tmp_path: Path) -> None:
     """Its files, not its git folder: results must be brought somewhere."""

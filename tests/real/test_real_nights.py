@@ -51,9 +51,10 @@ class Outage(Director):
 
     def __init__(self, trouble: Answer) -> None:
         super().__init__()
-        self.trouble, self.over = trouble, threading.Event()
+        self.trouble, self.over, self.asked = trouble, threading.Event(), threading.Event()
 
     def answer(self, request: Request) -> Answer:
+        self.asked.set()
         return super().answer(request) if self.over.is_set() else self.trouble
 
 
@@ -91,6 +92,18 @@ def test_a_night_of_two_loops_ends_with_a_true_report(box: NightBox, client: Cli
     tells_the_best(report, box.repo)
     tells_what_happened(report, kinds)
     assert box.user_files() == before
+
+
+@pytest.mark.parametrize("client", ["opencode"], indirect=True)
+def test_loops_that_begin_at_once_in_a_new_home_all_work(box: NightBox, client: Client) -> None:
+    """Each of them would make its database there, and all but one of those may trip over that."""
+    loops = {f"loop-{number}": Outage(REST) for number in range(1, 5)}
+    with serving(stories(loops, otherwise=story())) as server:
+        configure(box, client, server)
+        box.start("--width", str(len(loops)), "--for", "1h")
+        box.wait_until(lambda: all(one.asked.is_set() for one in loops.values()), "each asks the model", NIGHT_S)
+        assert not any(box.outcomes(loop) for loop in loops)
+        box.stop("--now")
 
 
 REFUSES_S, FLAPS_S, FLAP_S = 16.0, 12.0, 3.0
@@ -155,7 +168,6 @@ def least_tries(seconds: float) -> int:
 
 def configure(box: NightBox, client: Client, server: ModelServer, backoff_max_s: float = 1.0) -> None:
     given = clients.move_in(client, server.base_url, str(box.home))
-    clients.settle_in(client, given)
     env = {name: value for name, value in given.items() if name not in box.env}
     box.configure(
         CONFIG.format(

@@ -20,7 +20,6 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 INSTALLER = os.path.join(CHECKOUT, "scripts", "real-clients")
 MADE_UP_KEY = "sk-test-000"
 WINDOW_TOKENS = 100_000
-SETTLE_S = 300  # two seconds of a processor
 CODEX_SILENCE_MS = 3000  # its own clock, which nobody hears in --json
 HURRY = os.path.join(CHECKOUT, "tests", "support", "hurry")
 NODE_HURRIES = {"NODE_OPTIONS": f"--require={HURRY}/hurry.cjs"}
@@ -37,7 +36,6 @@ class Client:
     env: Callable[[str], Mapping[str, str]]
     files: Callable[[str], Files] = field(default=lambda url: {})
     args: tuple[str, ...] = ()
-    settle: tuple[str, ...] = ()  # a command that makes its database: of two that make it at once, one may fail
     minds_no_proxy: bool = True
 
 
@@ -79,13 +77,6 @@ def move_in(client: Client, base_url: str, home: str) -> dict[str, str]:
         **{f"GIT_{who}_EMAIL": "agent@example.org" for who in ("AUTHOR", "COMMITTER")},
         **client.env(base_url),
     }
-
-
-def settle_in(client: Client, env: Mapping[str, str]) -> None:
-    """Lets the client make what a person who has used it before has in the home of `env`."""
-    if client.settle:
-        command = (program(client.name), *client.settle)
-        subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=SETTLE_S, check=True)
 
 
 def _qwen_env(url: str) -> Mapping[str, str]:
@@ -159,7 +150,6 @@ CLIENTS = {
             model="loopback/scripted",
             env=lambda url: {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
             files=_opencode,
-            settle=("db", "path"),
         ),
         Client(name="pi", model="loopback/scripted", env=lambda url: NODE_HURRIES, files=_pi),
         Client(
