@@ -181,6 +181,19 @@ class NightRepository:
     def is_ancestor(self, old: str, new: str) -> bool:
         return self._git.answer("merge-base", "--is-ancestor", old, new) is not None
 
+    def holds(self, branch: str, commit: str) -> bool:
+        """Tell whether ``branch`` is there and can be seen to have ``commit`` in it."""
+        return self._git.run("merge-base", "--is-ancestor", commit, f"refs/heads/{branch}")[0] == 0
+
+    def renew_branch(self, branch: str, tips: Sequence[str]) -> None:
+        """Make a branch that its loop deleted or renamed once more, at the first of ``tips`` that can be had."""
+        ref = f"refs/heads/{branch}"
+        if self._git.run("rev-parse", "--verify", "--quiet", ref)[0] == 0:
+            return
+        start = next((start for tip in tips if (start := self._start(tip, ""))), "")
+        if start:  # in vain where a stray branch has the name of a folder above: its best commit is kept all the same
+            self._git.run("update-ref", "--no-deref", ref, start, "0" * len(start))
+
     def commits_between(self, base: str, head: str) -> int:
         return int(self._git.text("rev-list", "--count", f"{base}..{head}"))
 

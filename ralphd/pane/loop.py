@@ -445,6 +445,8 @@ class Loop:
         wishes = self._pane.wishes
         wishes.cut = wishes.retry = False
         self._pane.gate.leave()
+        if self._worked:  # now, for later the worktree may be a person's
+            self._put_back()
         self._worked = False
         serial = wishes.serial
         self._record(Held(kind=kind, why=why))
