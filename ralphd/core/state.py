@@ -157,6 +157,7 @@ class NightState:
     noticed: dict[str, float] = field(default_factory=dict)  # what a person was told, and when (epoch seconds)
     restarts: dict[int, int] = field(default_factory=dict)  # open intents to restart: the generation each begins
     ending: bool = False
+    ending_s: float = 0.0  # the second of the night at which that began
     skip_verification: bool = False
     last_id: int = 0
 
@@ -337,6 +338,7 @@ def _apply_action(state: NightState, intended: events.ActionIntended, generation
                 loop.claim = None
                 loop.held_kind = loop.held_why = ""
         case actions.EndNight(now=now):
+            state.ending_s = state.ending_s if state.ending else state.seen_s
             state.ending, state.skip_verification = True, now
         case actions.Tell(loop=name):
             state.loops[name].told.add(actions.key(action))
