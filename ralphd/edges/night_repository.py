@@ -237,6 +237,28 @@ class NightRepository:
         """See that ``control`` is what it was made as; returns what wasn't. Raises OSError."""
         return tuple(f"control.git/{name}" for name in own_view.put_back(self.control, self.git_dir, self.aside))
 
+    def deepen(self) -> None:
+        """Forget where history was cut if what came before is here: `git fetch --depth` cuts what was whole.
+
+        Nothing could be brought over a cut into a repository that has none.
+        """
+        path = os.path.join(self.git_dir, "shallow")
+        if not os.path.lexists(path):
+            return
+        cuts = [line for line in os.fsdecode(_content(path) or b"").splitlines() if is_object_id(line)]
+        real = [cut for cut in cuts if not self._has_parents(cut)]
+        if real:
+            replace_file(path, "".join(f"{cut}\n" for cut in real))
+        else:
+            os.unlink(path)
+
+    def _has_parents(self, commit: str) -> bool:
+        whole = ("--shallow-file", "")
+        status, text, _ = self._git.run(*whole, "cat-file", "commit", commit)
+        headers = os.fsdecode(text.partition(b"\n\n")[0]).splitlines()
+        parents = [line.removeprefix("parent ") for line in headers if line.startswith("parent ")]
+        return status == 0 and all(self._git.run(*whole, "cat-file", "-e", parent)[0] == 0 for parent in parents)
+
     def _keep_anew(self, source: str) -> None:
         if os.path.lexists(self.kept):
             os.makedirs(self.aside, mode=0o700, exist_ok=True)

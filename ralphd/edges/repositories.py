@@ -40,6 +40,7 @@ class NightRepositories:
     ) -> Sequence[str]:
         repository = NightRepository(task.night_repository)
         repository.put_view_back()
+        repository.deepen()
         missing: list[str] = []
         for loop, tip in (dict(best) | dict(tips or {})).items():
             repository.renew_branch(branch_name(night, loop), (tip, best.get(loop, "")))
