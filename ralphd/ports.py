@@ -88,11 +88,13 @@ class Repositories(Protocol):
     def put_back(self, task: Task, loop: Loop, *, found: str, to: str, stamp: str) -> str:
         """Keep ``found`` in a rescue ref, set the loop's branch to ``to`` unless it moved on, and return the ref."""
 
-    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
+    def deliver(
+        self, task: Task, night: str, best: Mapping[str, str], tips: Mapping[str, str] | None = None
+    ) -> Sequence[str]:
         """Bring the night's branches into the user's repository as refs/ralphd/<night>/…, and change nothing else.
 
-        ``best`` maps loops to commits that must come along even where no branch holds them any more. Returns a line
-        for each ref that could not be brought over.
+        ``best`` maps loops to commits that must come along even where no branch holds them any more, ``tips`` to where
+        a branch was that is gone. Returns a line for each that could not be brought over.
         """
 
     def fingerprint(self, task: Task) -> Mapping[str, str]:

@@ -159,8 +159,10 @@ class FakeRepositories:
         self.tips[loop.id] = Head(commit=to, tree=f"tree of {to}")
         return f"refs/ralphd/rescue/{loop.id}/{stamp}"
 
-    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
-        del night
+    def deliver(
+        self, task: Task, night: str, best: Mapping[str, str], tips: Mapping[str, str] | None = None
+    ) -> Sequence[str]:
+        del night, tips
         self.kept.update(best)
         self.delivered.append(task.name)
         return ()

@@ -60,6 +60,7 @@ def _apply(state: NightState, action: actions.Action, intended: events.ActionInt
                 loop.claim = None
                 loop.held_kind = loop.held_why = ""
         case actions.EndNight(now=now):
+            state.ending_s = state.ending_s if state.ending else state.seen_s
             state.ending, state.skip_verification = True, now
         case actions.Tell(loop=name):
             state.loops[name].told.add(actions.key(action))

@@ -155,6 +155,7 @@ class NightState:
     noticed: dict[str, float] = field(default_factory=dict)  # what a person was told, and when (epoch seconds)
     restarts: dict[int, int] = field(default_factory=dict)  # open intents to restart: the generation each begins
     ending: bool = False
+    ending_s: float = 0.0  # the second of the night at which that began
     skip_verification: bool = False
     last_id: int = 0
 

@@ -96,7 +96,8 @@ class Closing:
         hit("closing_leftovers_ended")
         for task in state.tasks.values():
             try:
-                missing = world.repositories.deliver(task.task, state.id, _best_of(state, task.task.name))
+                name = task.task.name
+                missing = world.repositories.deliver(task.task, state.id, _best_of(state, name), _tips_of(state, name))
                 trouble += [f"not brought over: {line}" for line in missing]
             except (OSError, EdgeError) as error:
                 trouble.append(f"the results could not be brought into {task.task.repository}: {error}")
@@ -111,6 +112,10 @@ class Closing:
 def _best_of(state: NightState, task: str) -> dict[str, str]:
     loops = state.loops.values()
     return {loop.loop.id: loop.best_commit for loop in loops if loop.loop.task == task and loop.best_commit}
+
+
+def _tips_of(state: NightState, task: str) -> dict[str, str]:
+    return {loop.loop.id: loop.tip for loop in state.loops.values() if loop.loop.task == task and loop.tip}
 
 
 def ended(night: Night) -> events.NightEnded:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -105,22 +105,34 @@ def deliver(repo: Checkout, source: str, night: str) -> tuple[str, ...]:
     """Fetch a night's branches into ``refs/ralphd/<night>/`` and its rescued work into ``refs/ralphd/rescue/<night>/``.
 
     ``source`` is a git folder whose configuration is ours. Objects and ``refs/ralphd/`` are all that changes.
-    Returns the refs of ``source`` that could not be delivered because their objects are damaged.
+    Returns the refs of ``source`` that could not be delivered, as their objects are damaged or their history is cut.
     """
     places = {
         f"refs/heads/{BRANCH_ROOT}{night}/": f"refs/ralphd/{night}/",
         f"{RESCUE_ROOT}{night}/": f"{RESCUE_ROOT}{night}/",
     }
     _set_aside(repo, source, night, tuple(places.values()))
-    status, _, _ = fetch_ref(repo, source, *(f"+{theirs}*:{ours}*" for theirs, ours in places.items()))
-    if status == 0:
-        return ()
-    lost = []  # one damaged branch fails them all, so each by itself
+    fetch_ref(repo, source, *(f"+{theirs}*:{ours}*" for theirs, ours in places.items()))
+    lost = []  # one damaged branch fails them all, so each that isn't there by itself
+    for ref, place in _not_there(repo, source, places):
+        status, _, err = fetch_ref(repo, source, f"+{ref}:{place}")
+        lost += [f"{ref}: {err.strip()[:300]}"] if status else []
+    told = {line.partition(": ")[0] for line in lost}
+    cut = "its history ends at a commit whose parents are missing, and your repository is not a shallow one"
+    return (*lost, *(f"{ref}: {cut}" for ref, _ in _not_there(repo, source, places) if ref not in told))
+
+
+def _not_there(repo: Checkout, source: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
+    """List the refs of ``source`` that ``repo`` doesn't have, with their places: git skips some and exits with 0."""
+    listing = "--format=%(objectname) %(refname)"
+    have = set(Git(git_dir=repo.common_dir).text("for-each-ref", listing, *places.values()).splitlines())
+    missing = []
     for theirs, ours in places.items():
-        for ref in Git(git_dir=source).text("for-each-ref", "--format=%(refname)", theirs).splitlines():
-            status, _, err = fetch_ref(repo, source, f"+{ref}:{ours}{ref.removeprefix(theirs)}")
-            lost += [f"{ref}: {err.strip()[:300]}"] if status else []
-    return tuple(lost)
+        for line in Git(git_dir=source).text("for-each-ref", listing, theirs).splitlines():
+            commit, ref = line.split(" ", 1)
+            place = f"{ours}{ref.removeprefix(theirs)}"
+            missing += [] if f"{commit} {place}" in have else [(ref, place)]
+    return missing
 
 
 def delivered_nights(repo: Checkout) -> set[str]:

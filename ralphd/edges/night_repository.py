@@ -181,6 +181,19 @@ class NightRepository:
     def is_ancestor(self, old: str, new: str) -> bool:
         return self._git.answer("merge-base", "--is-ancestor", old, new) is not None
 
+    def holds(self, branch: str, commit: str) -> bool:
+        """Tell whether ``branch`` is there and can be seen to have ``commit`` in it."""
+        return self._git.run("merge-base", "--is-ancestor", commit, f"refs/heads/{branch}")[0] == 0
+
+    def renew_branch(self, branch: str, tips: Sequence[str]) -> None:
+        """Make a branch that its loop deleted or renamed once more, at the first of ``tips`` that can be had."""
+        ref = f"refs/heads/{branch}"
+        if self._git.run("rev-parse", "--verify", "--quiet", ref)[0] == 0:
+            return
+        start = next((start for tip in tips if (start := self._start(tip, ""))), "")
+        if start:  # in vain where a stray branch has the name of a folder above: its best commit is kept all the same
+            self._git.run("update-ref", "--no-deref", ref, start, "0" * len(start))
+
     def commits_between(self, base: str, head: str) -> int:
         return int(self._git.text("rev-list", "--count", f"{base}..{head}"))
 
@@ -223,6 +236,28 @@ class NightRepository:
     def put_view_back(self) -> tuple[str, ...]:
         """See that ``control`` is what it was made as; returns what wasn't. Raises OSError."""
         return tuple(f"control.git/{name}" for name in own_view.put_back(self.control, self.git_dir, self.aside))
+
+    def deepen(self) -> None:
+        """Forget where history was cut if what came before is here: `git fetch --depth` cuts what was whole.
+
+        Nothing could be brought over a cut into a repository that has none.
+        """
+        path = os.path.join(self.git_dir, "shallow")
+        if not os.path.lexists(path):
+            return
+        cuts = [line for line in os.fsdecode(_content(path) or b"").splitlines() if is_object_id(line)]
+        real = [cut for cut in cuts if not self._has_parents(cut)]
+        if real:
+            replace_file(path, "".join(f"{cut}\n" for cut in real))
+        else:
+            os.unlink(path)
+
+    def _has_parents(self, commit: str) -> bool:
+        whole = ("--shallow-file", "")
+        status, text, _ = self._git.run(*whole, "cat-file", "commit", commit)
+        headers = os.fsdecode(text.partition(b"\n\n")[0]).splitlines()
+        parents = [line.removeprefix("parent ") for line in headers if line.startswith("parent ")]
+        return status == 0 and all(self._git.run(*whole, "cat-file", "-e", parent)[0] == 0 for parent in parents)
 
     def _keep_anew(self, source: str) -> None:
         if os.path.lexists(self.kept):

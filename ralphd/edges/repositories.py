@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ralphd.core.errors import GitError
 from ralphd.core.model import Loop, Task, branch_name
 from ralphd.core.policy import Head
 from ralphd.edges import foreign_refs
@@ -34,13 +35,22 @@ class NightRepositories:
         git = Git(git_dir=NightRepository(task.night_repository).control)
         return foreign_refs.put_back(git, loop.branch, found=found, to=to, stamp=stamp)
 
-    def deliver(self, task: Task, night: str, best: Mapping[str, str]) -> Sequence[str]:
+    def deliver(
+        self, task: Task, night: str, best: Mapping[str, str], tips: Mapping[str, str] | None = None
+    ) -> Sequence[str]:
         repository = NightRepository(task.night_repository)
         repository.put_view_back()
+        repository.deepen()
+        missing: list[str] = []
+        for loop, tip in (dict(best) | dict(tips or {})).items():
+            repository.renew_branch(branch_name(night, loop), (tip, best.get(loop, "")))
         for loop, commit in best.items():
-            if not repository.is_ancestor(commit, f"refs/heads/{branch_name(night, loop)}"):
-                repository.keep(night, f"best-{loop}", commit)
-        return deliver(describe_repo(task.repository), repository.control, night)
+            try:
+                if not repository.holds(branch_name(night, loop), commit):
+                    repository.keep(night, f"best-{loop}", commit)
+            except GitError as error:  # of one loop: it must not keep the others' results from arriving
+                missing.append(f"{commit[:12]}, the best of {loop}: {error}")
+        return (*missing, *deliver(describe_repo(task.repository), repository.control, night))
 
     def put_back_guarded(self, task: Task) -> Sequence[str]:
         seen = self._seen.setdefault(task.name, {})

@@ -45,6 +45,7 @@ def bring(task: Task, ref: str) -> Checkout:
     if not os.path.isdir(night.control):
         raise GitError(f"{task.night_repository} is gone, and {ref} with it")
     night.put_view_back()
+    night.deepen()
     status, _, err = fetch_ref(repo, night.control, f"+{ref}:{ref}")
     if status:
         raise GitError(f"{ref} could not be brought into {repo.toplevel}: {err.strip()[:300]}", stderr=err)

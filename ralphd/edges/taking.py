@@ -43,6 +43,7 @@ class Workshop:
                 "what the night brought over is in refs/ralphd/ of your repository"
             )
         self.night.put_view_back()
+        self.night.deepen()
 
     def tree_of(self, commit: str) -> str:
         return self.night.tree_of(commit)

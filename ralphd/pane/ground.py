@@ -163,7 +163,7 @@ class Ground:
     def _reset(self, tell: Tell) -> None:
         from ralphd.pane.mend import reset_clean  # noqa: PLC0415  # rare, and a pane pays memory for it
 
-        saved = reset_clean(self.place, self.reset_to, self._stamp(), time.time())
+        saved = reset_clean(self.place, self.reset_to, self._stamp(), time.time(), self.known_tip)
         self.known_tip = self.reset_to
         what = f"a new generation begins at {self.reset_to[:12]}"
         if saved.moved_aside:

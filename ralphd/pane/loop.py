@@ -175,6 +175,8 @@ class Loop:
             return None
 
     def _hold(self, kind: str, why: str, mended: Callable[[], bool] | None = None) -> None:
+        if self._worked:  # now, for later the worktree may be a person's
+            self._put_back()
         self._worked = False
         self._waits.hold(kind, why, mended)
 

@@ -99,8 +99,10 @@ def carry_out(place: Place, facts: WorktreeFacts, repair: Repair, stamp: str) ->
             return _come_home(place, facts, repair, stamp)
 
 
-def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
+def reset_clean(place: Place, to: str, stamp: str, now_s: float, known_tip: str = "") -> Rescue:
     """Save commits and unsaved work to a rescue ref, then make branch and worktree what commit ``to`` holds.
+
+    ``known_tip``, where the branch was last seen in order, is saved too: the branch may be gone, or set back.
 
     Ignored files that are small go the same way: notes hide there. What is large stays (dependencies, build trees), and
     so do the files that were included from the person's checkout. Where git can't save all files, the worktree moves
@@ -115,8 +117,10 @@ def reset_clean(place: Place, to: str, stamp: str, now_s: float) -> Rescue:
     hidden = hidden_files(place)
     saved = rescue(place, stamp, survives=to, also=hidden)
     git = Git(place.git_dir)
-    if facts.tip and not (saved.ref and descends(git, facts.tip, saved.ref)):
-        save_unless_kept(git, place, facts.tip, stamp, survives=to)
+    known_tip = known_tip if known_tip and git.succeeds("cat-file", "-e", f"{known_tip}^{{commit}}") else ""
+    for tip in dict.fromkeys((facts.tip, known_tip)):
+        if tip and not any(descends(git, tip, kept) for kept in (saved.ref, facts.tip) if kept and kept != tip):
+            save_unless_kept(git, place, tip, stamp, survives=to)
     _put_state_aside(place, stamp)
     if not saved.complete:
         return replace(saved, moved_aside=_start_over(place, to, stamp))

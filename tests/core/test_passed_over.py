@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from support.nights import Night, commit
 
 from ralphd.core import events, policy, records
-from ralphd.core.actions import RestartLoop, Verify
+from ralphd.core.actions import EndNight, RestartLoop, Verify
 from ralphd.core.fold import apply, fold
 from ralphd.core.model import Candidate
 from ralphd.core.outcomes import Kind, Outcome
@@ -160,6 +160,21 @@ def test_one_that_was_overtaken_by_a_commit_that_is_no_gain_is_judged_after_all(
     state.loops["a"].overtaken[older] = newer
     apply(state, trial.say_verdict(newer, 2, 0.0))
     assert passed_over(state, state.loops["a"]).after == older
+
+
+def test_at_the_end_of_a_night_they_are_judged_for_as_long_as_one_verification_may_take_and_no_longer():
+    trial = Trial()
+    sessions = [trial.session() for _ in range(4)]
+    trial.session(0.0)
+    trial.now += 3600  # however long the night was
+    trial.acted(EndNight(), "", "asked", by="operator")
+    trial.now += 400  # of the 600 s that the verifier may take
+    trial.judge(sessions[3], 4, 0.0)
+    assert trial.open() == sessions[2]
+    trial.now += 200
+    trial.judge(sessions[2], 3, 0.0)
+    assert trial.open() == ""
+    assert trial.decided(Verify) == []
 
 
 def test_a_repair_that_moved_the_branch_is_taken_for_nobody_s_commit():

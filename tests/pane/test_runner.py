@@ -452,6 +452,19 @@ def test_a_branch_that_the_last_session_moved_back_is_put_back_when_the_loop_sto
     assert git("rev-parse", "ralphd/n1/one", cwd=loop.bare) == loop.bodies("TrajectoryEnded")[0]["head_after"]
 
 
+def test_a_branch_that_the_last_session_renamed_is_there_again_before_a_pause_begins(make):
+    loop = make(
+        "#!/bin/sh\nif [ -e $ROOT/second ]; then git branch -m other; touch $ROOT/moved; sleep 600; fi\n"
+        "touch $ROOT/second\ndate +%N >>file.txt\ngit commit -qam work\n"
+    )
+    loop.start()
+    until((loop.root / "moved").exists)
+    loop.order("paused", now=True)
+    loop.wait_for("Held")
+    assert git("rev-parse", "ralphd/n1/one", cwd=loop.bare) == loop.bodies("TrajectoryEnded")[0]["head_after"]
+    assert loop.stop() == 0
+
+
 def test_a_branch_that_was_moved_back_during_a_pause_is_left_as_it_is_when_the_loop_stops(make):
     loop = make("#!/bin/sh\ndate +%N >>file.txt\ngit commit -qam work\n")
     loop.start()

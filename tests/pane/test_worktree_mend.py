@@ -275,6 +275,22 @@ def test_a_renamed_branch(place: Place, tip: str, tree: Path) -> None:
     assert head(tree) == done
 
 
+@pytest.mark.parametrize(
+    "spoil", [("branch", "-m", "other"), ("update-ref", "-d", "HEAD"), ("reset", "--hard", "HEAD~1")]
+)
+def test_a_clean_start_saves_where_the_branch_was_though_its_loop_took_it_away(
+    place: Place, tip: str, tree: Path, spoil: tuple[str, ...]
+) -> None:
+    base = git(tree, "rev-parse", "HEAD~1")
+    git(tree, *spoil)
+    git(tree, "checkout", "-q", "--detach", base)  # so that nothing else holds what was there
+    git(tree, "update-ref", "-d", "refs/heads/other")
+    reset_clean(place, base, "s1", time.time(), known_tip=tip)
+    assert tip in git(tree, "for-each-ref", "--format=%(objectname)", "refs/ralphd/rescue").split()
+    assert git(tree, "rev-parse", BRANCH) == base
+    reset_clean(place, base, "s2", time.time(), known_tip="1" * 40)  # nobody has that commit: it hinders nothing
+
+
 def test_a_branch_moved_back_is_put_back(place: Place, tip: str, tree: Path) -> None:
     git(tree, "reset", "-q", "--hard", "HEAD~2")
     (tree / "src" / "a.py").write_text("unsaved")

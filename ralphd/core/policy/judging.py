@@ -84,7 +84,10 @@ def passed_over(state: NightState, loop: LoopState) -> Session | None:
     """Return the newest session whose end nobody judged, though a later one was judged and is not the loop's best.
 
     Usually a newer commit holds all that an older one had, so that only the newest is judged. Not when it is worse.
+    A person who waits for the end of the night waits no longer for these than one verification may take.
     """
+    if state.ending and state.seen_s - state.ending_s > state.tasks[loop.loop.task].task.verifier.seconds:
+        return None
     task, sessions = state.tasks[loop.loop.task], loop.past.sessions
     gained = loop.past.gains[-1] if loop.past.gains else None
     if not sessions or (gained is not None and gained.commit == sessions[-1].after):
