@@ -92,8 +92,8 @@ class Journal:
         """
         if self._beside in ((), journal_db.beside(self._place)):
             return
-        journal_db.checkpoint(self._engine)
-        self._engine.dispose()  # the next connection makes new files
+        journal_db.checkpoint(self._engine, self._place)
+        journal_db.let_go(self._engine, self._place)  # the next connection makes new files
         self._beside = ()
 
     def refill(self, rows: Sequence[dict[str, Any]], beyond: int, now: float) -> int:
@@ -115,7 +115,7 @@ class Journal:
             raise JournalError(f"can't refill the journal {self._place}: {words}", kind=kind) from None
 
     def close(self) -> None:
-        self._engine.dispose()
+        journal_db.let_go(self._engine, self._place)
         if self._mark:
             self._mark.close()
 
@@ -226,7 +226,7 @@ class JournalReader:
         return {row.loop: int(row.seq) for row in self._rows(highest.group_by(ENTRY.c.loop))}
 
     def close(self) -> None:
-        self._engine.dispose()
+        journal_db.let_go(self._engine, self._place)
 
     def _all(self) -> Select[tuple[Any, ...]]:
         return select(*self._columns)

@@ -15,10 +15,13 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from ralphd.core.errors import JournalError, NothingRunning
 from ralphd.core.outcomes import Kind
+from ralphd.edges.journal_index import LogIndex
 from ralphd.edges.space import room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sqlalchemy import Connection
 
 BUSY_MS = 5000  # how long SQLite itself waits for a lock: longer than any reader or backup holds one
 
@@ -42,7 +45,7 @@ def writer_engine(place: str) -> Engine:
     if is_url(place):
         return _server_engine(place)
     _own_file(place)
-    return _sqlite_engine(lambda: sqlite3.connect(place, **_CONNECT), "BEGIN IMMEDIATE", _for_writing)
+    return _sqlite_engine(place, lambda: sqlite3.connect(place, **_CONNECT), "BEGIN IMMEDIATE", _for_writing)
 
 
 def reader_engine(place: str) -> Engine:
@@ -54,20 +57,31 @@ def reader_engine(place: str) -> Engine:
     uri = f"file:{quote(os.path.abspath(place))}?mode=ro"
     if not os.access(os.path.dirname(os.path.abspath(place)), os.W_OK) and not os.path.exists(f"{place}-wal"):
         uri += "&immutable=1"  # a folder that can't be written, as of a backup: SQLite can't make its -shm there
-    return _sqlite_engine(lambda: sqlite3.connect(uri, uri=True, **_CONNECT), "BEGIN", _for_reading)
+    return _sqlite_engine(place, lambda: sqlite3.connect(uri, uri=True, **_CONNECT), "BEGIN", _for_reading)
 
 
 _CONNECT: dict[str, Any] = {"timeout": BUSY_MS / 1000, "check_same_thread": False, "isolation_level": None}
 
 
 def _sqlite_engine(
+    place: str,
     connect: Callable[[], sqlite3.Connection],
     begin: str,
     prepare: Callable[[sqlite3.Connection], None],
 ) -> Engine:
-    engine = create_engine("sqlite://", creator=connect, poolclass=StaticPool)
+    index = LogIndex(place)
+
+    def connected() -> sqlite3.Connection:
+        index.make_whole()  # this process may have it mapped by another connection
+        return connect()
+
+    def begins(connection: Connection) -> None:
+        index.make_whole()
+        connection.exec_driver_sql(begin)
+
+    engine = create_engine("sqlite://", creator=connected, poolclass=StaticPool)
     event.listen(engine, "connect", lambda connection, _record: prepare(connection))
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    event.listen(engine, "begin", begins)
     return engine
 
 
@@ -128,8 +142,16 @@ def beside(place: str) -> tuple[object, ...]:
     return () if is_url(place) else tuple(identity(f"{place}{name}") for name in ("-wal", "-shm"))
 
 
-def checkpoint(engine: Engine) -> None:
+def let_go(engine: Engine, place: str) -> None:
+    """Close the database: with its last connection SQLite brings the log into it, by the index."""
+    if not is_url(place):
+        LogIndex(place).make_whole()
+    engine.dispose()
+
+
+def checkpoint(engine: Engine, place: str) -> None:
     """Bring everything from SQLite's log into the database. Raises SQLAlchemyError where that can't be done now."""
+    LogIndex(place).make_whole()
     connection = engine.raw_connection()
     try:
         (busy, _, _) = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ralphd.core.errors import JournalError
+from ralphd.edges.journal_index import LogIndex
 from ralphd.edges.journal_schema import CHECKED, checksum
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def is_damage(error: BaseException) -> bool:
 @contextmanager
 def opened_read_only(path: str) -> Iterator[sqlite3.Connection]:
     uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    LogIndex(path).make_whole()  # this process may write it at the same time
     with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)) as connection:
         yield connection
 

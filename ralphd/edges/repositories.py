@@ -29,7 +29,9 @@ class NightRepositories:
         return {name.rsplit("/", 1)[1]: Head(commit=tip.commit, tree=tip.tree) for name, tip in tips.items()}
 
     def moved_by_others(self, task: Task, loop: Loop, known: str, found: str) -> bool:
-        return foreign_refs.moved_by_others(NightRepository(task.night_repository).git_dir, loop.branch, known, found)
+        repository = NightRepository(task.night_repository)
+        git = Git(git_dir=repository.control)
+        return foreign_refs.moved_by_others(git, repository.git_dir, loop.branch, known, found)
 
     def put_back(self, task: Task, loop: Loop, *, found: str, to: str, stamp: str) -> str:
         git = Git(git_dir=NightRepository(task.night_repository).control)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.repositories import commit, everything, git, head, linked, night_of, repository
+from support.repositories import ENV, commit, everything, git, head, linked, night_of, repository
 
 from ralphd.core.errors import UsageError
+from ralphd.edges.foreign_refs import moved_by_others
+from ralphd.edges.git import Git
 from ralphd.edges.night_repository import NightRepository
 
 
@@ -45,6 +48,50 @@ def test_many_in_one_go(night: NightRepository, tmp_path: Path, repo: Path) -> N
     assert [tie.head for tie in made] == [head(repo), kept, *[head(repo)] * 98]
     assert len(night.heads("ralphd/n1")) == 100
     assert head(tmp_path / "w99") == head(repo)
+
+
+MOVES = {
+    "by others": ("git update-ref refs/heads/ralphd/n1/one {theirs}", True),
+    "by others, with a lock of a commit": (
+        ": >{admin}/index.lock; git update-ref refs/heads/ralphd/n1/one {theirs}",
+        False,
+    ),
+    "by others, its index a pipe": (
+        "rm {admin}/index; mkfifo {admin}/index; git update-ref refs/heads/ralphd/n1/one {theirs}",
+        False,
+    ),
+    "by others, its index of garbage": (
+        "echo DIRC >{admin}/index; git update-ref refs/heads/ralphd/n1/one {theirs}",
+        False,
+    ),
+    "by its own merge": ("cd {at}; git merge -q --ff-only {theirs}", False),
+    "by its own commit": ("cd {at}; echo b >b; git add b; git commit -qm own", False),
+}
+
+
+@pytest.mark.parametrize("emptied", ["after", "before", "deleted"])
+@pytest.mark.parametrize("move", MOVES)
+def test_a_branch_that_somebody_else_moved_on_is_known_though_its_logs_were_emptied(
+    night: NightRepository, tmp_path: Path, repo: Path, move: str, emptied: str
+) -> None:
+    """Git's logs tell who moved it; without them the index of its worktree does."""
+    at, others = linked(night, tmp_path / "one"), linked(night, tmp_path / "two", "two")
+    known, admin = head(at), Path(night.git_dir) / "worktrees" / "one"
+    (others / "theirs").write_text("theirs\n")
+    theirs = commit(others, "theirs")
+    script, foreign = MOVES[move]
+    expire = ("reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
+    if emptied == "before":
+        git(night.git_dir, *expire)
+    command = script.format(theirs=theirs, admin=admin, at=at)
+    subprocess.run(["sh", "-ec", command], cwd=night.git_dir, env=ENV, check=True, capture_output=True)
+    if emptied == "after":
+        git(night.git_dir, *expire)
+    elif emptied == "deleted":
+        shutil.rmtree(Path(night.git_dir) / "logs")
+        shutil.rmtree(admin / "logs")
+    found = git(night.git_dir, "rev-parse", "refs/heads/ralphd/n1/one")
+    assert moved_by_others(Git(git_dir=night.control), night.git_dir, "ralphd/n1/one", known, found) == foreign
 
 
 def test_two_loops_on_one_branch_are_refused_before_anything_is_made(

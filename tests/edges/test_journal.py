@@ -438,3 +438,78 @@ def test_the_statements_are_those_postgresql_takes():
     text = str(insert(ENTRY).returning(ENTRY.c.id).compile(dialect=postgresql.dialect()))
     assert text.startswith("INSERT INTO entry")
     assert text.endswith("RETURNING entry.id")
+
+
+# Does one thing with a journal whose index was cut in this very process, as SQLite never would survive it.
+CUTS = """
+import os, sys
+from pathlib import Path
+from support.nights import NIGHT, Night
+from ralphd.core.redact import Redactor
+from ralphd.edges.journal import Journal, JournalReader
+from ralphd.edges.journal_backup import back_up
+path, migrations, size, what = sys.argv[1:]
+journal, night = Journal.open(path, migrations, Redactor()), Night()
+journal.append([night.started()])
+reader = JournalReader.open(path)
+assert len(list(reader.entries(NIGHT))) == 1
+def cut():
+    os.truncate(path + "-shm", int(size))
+cut()
+night.began("fix-1", 1)
+if what == "append":
+    for _ in range(3):
+        night.ended("fix-1", 1)
+        journal.append(night.entries[1:])
+        cut()
+    journal.append([night.over()])
+    journal.append(night.entries[1:])
+elif what == "read":
+    assert len(list(reader.entries(NIGHT))) == 1
+elif what == "open":
+    assert len(list(JournalReader.open(path).entries(NIGHT))) == 1
+elif what == "back up":
+    back_up(path, 1e9)
+elif what == "unlink":
+    os.unlink(path + "-wal")
+    journal.append([night.over()])
+    cut()
+    journal.append([night.over()])
+journal.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "size"),
+    [("append", 0), ("append", 4096), ("read", 0), ("open", 0), ("back up", 0), ("unlink", 0), ("close", 0)],
+)
+def test_an_index_that_somebody_shortens_ends_nobody(path, what, size):
+    """It is mapped: without a mend the kernel ends whoever looks next, with SIGBUS."""
+    argv = [sys.executable, "-c", CUTS, path, MIGRATIONS, str(size), what]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with contextlib.closing(JournalReader.open(path)) as reader:
+        assert len(list(reader.entries(NIGHT))) == {"append": 7, "unlink": 3}.get(what, 1)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_reader_elsewhere_outlives_an_index_that_was_shortened_while_it_read(journal, path):
+    """As `report` and the dashboard are: no daemon may be there to mend it."""
+    night = Night()
+    journal.append([night.started()])
+    code = f"""
+import os, sys
+from support.nights import NIGHT
+from ralphd.edges.journal import JournalReader
+reader = JournalReader.open({path!r})
+for _ in range(3):
+    os.truncate({path!r} + "-shm", 0)
+    assert len(list(reader.entries(NIGHT))) == 1
+reader.close()
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(journal.append([night.over()])) == 1

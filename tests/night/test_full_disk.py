@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from support.nightbox import NightBox, night_box
 from ralphd.core import events, records
 from ralphd.core.outcomes import Kind
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+LOCKED_S = float(os.environ.get("RALPHD_TEST_LOCKED_S", "0"))
 WORKTREES = """\
 [night]
 width = 2
@@ -54,14 +56,16 @@ def after(box: NightBox, spoil: Callable[[], Path], words: str, mend: Callable[[
     box.start()
     box.wait_for(records.TrajectoryEnded, 2)
     night, daemon, runners = box.nights()[-1], box.daemon_pid(), box.runners()
-    spoilt = spoil()
+    spoilt, began = spoil(), time.monotonic()
     box.wait_until(lambda: words in trouble(box), "the trouble is told by a daemon that answers")
-    log = (box.state / "daemon.log").read_text()
+    told_s, log = time.monotonic() - began, (box.state / "daemon.log").read_text()
     mend(spoilt)
+    began = time.monotonic()
     box.wait_until(lambda: noted(box, kind), "what it was is recorded once it is over")
     box.wait_until(lambda: words not in trouble(box), "the trouble is gone")
     told = told_by_runners(box, night)
     wait_for_all_of(box, night, told)
+    print(f"{kind.value} told after {told_s:.1f} s, over {time.monotonic() - began:.1f} s after there was room")
     for loop, lines in journaled(box, night).items():
         assert sorted(lines) == list(range(1, len(lines) + 1)), f"a record of {loop} is missing"
     assert (box.daemon_pid(), box.runners()) == (daemon, runners)
@@ -83,14 +87,19 @@ def test_no_inodes_left(box: NightBox) -> None:
 
 
 def test_a_journal_that_another_process_holds(box: NightBox) -> None:
+    """RALPHD_TEST_LOCKED_S asks for so many seconds of it; else it lasts until the trouble was told."""
     box.start()
     box.wait_for(records.TrajectoryEnded, 2)
     night, daemon = box.nights()[-1], box.daemon_pid()
     thief = sqlite3.connect(box.state / "journal.db", isolation_level=None)
     thief.execute("BEGIN EXCLUSIVE")
+    until = time.monotonic() + LOCKED_S
     before = len(told_by_runners(box, night)["loop-1"])
     box.wait_until(lambda: "locked: another process holds it" in trouble(box), "status answers from memory and says so")
     box.wait_until(lambda: len(told_by_runners(box, night)["loop-1"]) > before + 3, "the loops go on meanwhile")
+    while time.monotonic() < until:
+        assert "locked" in trouble(box)
+        assert {row["state"] for row in box.loops().values()} == {"running"}
     told = told_by_runners(box, night)
     thief.execute("COMMIT")
     thief.close()

@@ -84,6 +84,11 @@ def _until_all_run(box: NightBox, loops: int, start: subprocess.Popen[bytes]) ->
     return until(pid_of_ready, f"all {loops} loops are adopted", say=box.log, poll_s=LOOK_S)
 
 
+def used_s(pid: int) -> float:
+    """The processor's seconds that a process and its children used."""
+    return _used(pid)[1]
+
+
 def _used(pid: int) -> tuple[float, float]:
     """When a process began (seconds of the boot), and the processor's seconds that it and its children used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -46,3 +46,20 @@ def take_inodes(folder: Path) -> Path:
         for number in range(1_000_000):
             os.mknod(many / str(number))
     return many
+
+
+@contextlib.contextmanager
+def seen_at(folder: Path, at: Path) -> Iterator[Path]:
+    """A folder, to be read at another place too, as where one above it is closed to others.
+
+    A visible skip where nothing may be mounted. It can't be changed there: who removes that place doesn't remove the folder.
+    """
+    at.mkdir(parents=True)
+    mounted = subprocess.run(["mount", "--bind", str(folder), str(at)], capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        missing(f"nothing may be mounted here: {mounted.stderr.strip()}")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(at)], check=True)
+        yield at
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)
