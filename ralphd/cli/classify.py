@@ -47,6 +47,8 @@ def classify(
     """
     if code is not None and number is not None:
         raise UsageError("--exit and --signal exclude each other: a process ends one way")
+    if log == stderr == "-":
+        raise UsageError("LOG and --stderr can't both be read from stdin: name a file for one of them")
     tells, reading = adapter(cli).TELLS, _read(log, cli)
     facts = Facts(
         cli=cli,

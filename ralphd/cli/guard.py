@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 
@@ -29,8 +30,8 @@ def guard(seconds: float | None, memory: str | None, config: str, command: tuple
     limits = settings.found_from(os.getcwd(), config).read().limits
     seconds_s = limits.tool_seconds if seconds is None else seconds
     memory_bytes = limits.tool_memory_bytes if memory is None else _size(memory)
-    if not seconds_s > 0:
-        raise UsageError(f"--seconds must be over 0, not {seconds_s:g}")
+    if not 0 < seconds_s < math.inf:
+        raise UsageError(f"--seconds must be a number over 0, not {seconds_s:g}")
     order = ["--seconds", f"{seconds_s:g}", "--memory", str(memory_bytes), "--", *command]
     argv = [sys.executable, "-I", "-S", "-E", shipped.GUARDED, *order]
     try:

@@ -155,8 +155,11 @@ class Taker:
         return workshop
 
     def _refuse_unready(self, checkout: Checkout) -> None:
-        if self.wish.how == "patch" and self.wish.where != "-" and os.path.lexists(self.wish.where):
-            raise UsageError(f"{self.wish.where} exists already, and stays as it is: name another file")
+        """Refuse what could not be landed before a verifier works for it, perhaps for an hour."""
+        if self.wish.how == "patch":
+            _refuse_patch(self.wish.where)
+        elif self.wish.how == "branch" and (self.wish.where or len(self.chosen.picks) == 1):
+            rescued.refuse_branch(checkout, self._branch([pick.loop for pick in self.chosen.picks]))
         if self.wish.how != "merge":
             return
         if checkout.mid_operation:
@@ -237,9 +240,12 @@ class Taker:
             taking.move_forward(checkout, commit)
             return checkout.branch or "", b""
         kept = [loop for one in tried if one.kept for loop in one.loops]
-        name = self.wish.where or f"take-{self.chosen.night}-{kept[0] if len(kept) == 1 else f'{len(kept)}-loops'}"
+        name = self._branch(kept)
         rescued.make_branch(checkout, name, commit)
         return name, b""
+
+    def _branch(self, loops: Sequence[str]) -> str:
+        return self.wish.where or f"take-{self.chosen.night}-{loops[0] if len(loops) == 1 else f'{len(loops)}-loops'}"
 
     def _write_patch(self, patch: bytes) -> bytes:
         if self.wish.where == "-":
@@ -287,9 +293,11 @@ def undo(place: Place, night: str) -> Taken:
     open_ = [taken for taken in takenfile.read(place.night(night)) if taken.undone_at is None]
     if not open_:
         raise NothingRunning(f"nothing was taken of night {night} that isn't undone already")
-    taken = open_[-1]
-    if taken.how == "patch":
-        raise UsageError(f"a patch was written to {taken.where}; `git apply -R` undoes it where it was applied")
+    landed = [taken for taken in open_ if taken.how != "patch"]  # a patch has changed nothing in the repository
+    if not landed:
+        where = open_[-1].where if open_[-1].where != "-" else "standard output"
+        raise UsageError(f"a patch was written to {where}; `git apply -R` undoes it where it was applied")
+    taken = landed[-1]
     checkout = describe_repo(taken.repository)
     if taken.how == "merge":
         if checkout.branch != taken.where:
@@ -302,6 +310,18 @@ def undo(place: Place, night: str) -> Taken:
     undone = replace(taken, undone_at=time.time())
     takenfile.add(place.night(night), undone)
     return undone
+
+
+def _refuse_patch(path: str) -> None:
+    folder = os.path.dirname(path) or "."
+    if path == "-":
+        return
+    if os.path.lexists(path):
+        raise UsageError(f"{path} exists already, and stays as it is: name another file")
+    if not os.path.isdir(folder):
+        raise UsageError(f"the patch can't be written: there is no folder {folder}; make it, or name another file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"the patch can't be written: {folder} can't be written to; name another file")
 
 
 def _shown(pick: Pick, changes: tuple[int, int, int]) -> str:

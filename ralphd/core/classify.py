@@ -274,6 +274,14 @@ def next_(facts: Facts) -> Outcome | None:
     return _ended(facts, Kind.NEXT, "new commits" if facts.head_moved else "a clean exit", **_result_detail(facts))
 
 
+def told_well(facts: Facts) -> Outcome | None:
+    """Believe a final result where nobody knows how the process ended: it is the next best evidence."""
+    result, known = facts.reading.result, facts.exit_code is not None or facts.signal is not None
+    if known or result is None or not (result.ok and facts.reading.settled):
+        return None
+    return _ended(facts, Kind.NEXT, "it told a good final result; how it exited is not known", **_result_detail(facts))
+
+
 def unknown(facts: Facts) -> Outcome:
     return _ended(facts, Kind.UNKNOWN, "neither an exit status nor a signal is known")
 
@@ -301,6 +309,7 @@ RULES: tuple[Rule, ...] = (
     unfinished,
     noop,
     next_,
+    told_well,
     unknown,
 )
 

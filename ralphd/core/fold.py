@@ -197,11 +197,17 @@ def _apply_runner(loop: LoopState, entry: Entry, second: float) -> None:
             loop.restore, loop.past.left = (), ""
         case records.Repaired(ref="", outcome=outcome) if outcome.kind.family == "git":
             loop.past.left = ""  # it may have moved the branch
-        case records.Repaired(ref=ref, outcome=outcome) if ref:
+        case records.Repaired(ref=ref, outcome=outcome, head=head) if ref:
             loop.past.left = ""
-            loop.parked = {"ref": ref, "reason": PARKED_BECAUSE.get(outcome.kind, "its worktree was damaged")}
+            loop.parked = _parked(ref, outcome.kind, head or loop.reset_to or loop.best_commit)
         case _:
             pass
+
+
+def _parked(ref: str, kind: Kind, head: str) -> dict[str, str]:
+    """Return the slots of the note; ``commit`` is where the worktree was set back to then, wherever it is by now."""
+    slots = {"ref": ref, "reason": PARKED_BECAUSE.get(kind, "its worktree was damaged")}
+    return {**slots, "commit": head[:12]} if head else slots
 
 
 def _apply_begin(loop: LoopState, entry: Entry, head: str, second: float) -> None:

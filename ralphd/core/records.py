@@ -156,11 +156,15 @@ class Resumed:
 
 @dataclass(frozen=True, kw_only=True)
 class Repaired:
-    """A mechanical repair was made in place; ``ref`` holds what was parked, if anything."""
+    """A mechanical repair was made in place.
+
+    ``ref`` holds what was parked, if anything; ``head``: where the branch is after it.
+    """
 
     outcome: Outcome
     what: str
     ref: str = ""
+    head: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

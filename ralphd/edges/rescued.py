@@ -54,14 +54,24 @@ def bring(task: Task, ref: str) -> Checkout:
 
 def make_branch(repo: Checkout, name: str, commit: str) -> None:
     """Give ``commit`` a new branch in the person's repository. Raises UsageError where that branch can't be made."""
+    refuse_branch(repo, name)
     git = Git(git_dir=repo.common_dir)
-    if git.run("check-ref-format", "--branch", name)[0] or name.startswith("-"):
-        raise UsageError(f"{name!r} can't be the name of a branch")
     status, _, err = git.run("update-ref", "--no-deref", f"refs/heads/{name}", commit, "0" * len(commit))
     if status:
-        taken = git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{name}")[0] == 0
-        why = "it exists already, and stays as it is" if taken else err.strip()[:300]
-        raise UsageError(f"the branch {name!r} could not be made in {repo.toplevel}: {why}")
+        refuse_branch(repo, name)  # somebody was quicker
+        raise UsageError(f"the branch {name!r} could not be made in {repo.toplevel}: {err.strip()[:300]}")
+
+
+def refuse_branch(repo: Checkout, name: str) -> None:
+    """Raise UsageError where no new branch of that name can be, before anybody works towards it."""
+    git = Git(git_dir=repo.common_dir)
+    if git.run("check-ref-format", "--branch", name)[0] or name.startswith("-"):
+        raise UsageError(f"{name!r} can't be the name of a branch: name another")
+    if git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{name}")[0] == 0:
+        raise UsageError(
+            f"the branch {name!r} could not be made in {repo.toplevel}: it exists already, and stays as it is: "
+            "name another with --to"
+        )
 
 
 def _theirs(task: Task, night: str) -> dict[str, tuple[str, float]]:

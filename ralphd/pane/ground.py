@@ -169,13 +169,14 @@ class Ground:
         if saved.moved_aside:
             what += f"; git could not save every file, so the old worktree is kept as {saved.moved_aside}"
         outcome = Outcome(kind=Kind.STOPPED, detail={"why": "restarted clean", "complete": saved.complete})
-        tell(Repaired(outcome=outcome, what=what, ref=saved.ref))
+        tell(Repaired(outcome=outcome, what=what, ref=saved.ref, head=self.reset_to))
 
     def _mend(self, tell: Tell) -> None:
         from ralphd.pane.mend import mend  # noqa: PLC0415  # rare, and a pane pays memory for it
 
         for mended in mend(self.place, known_tip=self.known_tip, stamp=self._stamp(), now_s=time.time()):
-            tell(Repaired(outcome=Outcome(kind=mended.kind), what=mended.text, ref=mended.rescue))
+            outcome = Outcome(kind=mended.kind)
+            tell(Repaired(outcome=outcome, what=mended.text, ref=mended.rescue, head=self.head()))
 
     def _restored(self, tell: Tell) -> bool:
         """Put protected files back that a session changed; whatever is built on the change could never count."""

@@ -205,9 +205,17 @@ def test_guard_ends_what_takes_too_much(bare):
 
 def test_guard_refuses_wrong_limits(bare):
     """Exit 2 and what is wrong."""
-    for args in (("--seconds", "-1"), ("--memory", "much"), ("--seconds", "nan"), ("--config", "none.toml")):
+    for args in (
+        ("--seconds", "-1"),
+        ("--seconds", "nan"),
+        ("--seconds", "inf"),
+        ("--memory", "much"),
+        ("--config", "none.toml"),
+    ):
         done = bare.ralphd("guard", *args, "--", "true")
         assert done.returncode == 2, (args, done)
+        assert done.stderr.startswith("ralphd: "), done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
     assert bare.ralphd("guard", "--", "no-such-program").returncode == 127
 
 
@@ -283,6 +291,12 @@ def test_classify_wonders_whose_log_it_is_where_no_line_is_an_event(bare):
     for cli, doubted in {"codex": False, "gemini": True, "command": False}.items():
         done = bare.ralphd("classify", str(log), "--cli", cli, "--exit", "1")
         assert (done.returncode, wonders in done.stderr) == (0, doubted), cli
+
+
+def test_classify_reads_standard_input_once(bare):
+    done = bare.ralphd("classify", "-", "--cli", "command", "--stderr", "-", stdin=None, input="hello\n")
+    assert done.returncode == 2, done
+    assert done.stderr == "ralphd: LOG and --stderr can't both be read from stdin: name a file for one of them\n"
 
 
 def test_classify_knows_what_it_does_not_know(bare):

@@ -271,6 +271,41 @@ def test_what_cannot_be_done_is_refused_in_one_line(morning, arguments, code, wo
     assert "Traceback" not in said(done)
 
 
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        (("--to", "a b"), "'a b' can't be the name of a branch: name another"),
+        (("--to", "main"), "'main' could not be made in"),
+        ((), f"'take-{NIGHT}-loop-1' could not be made in"),
+        (("--patch", "no/such/it.patch"), "there is no folder no/such; make it, or name another file"),
+        (("--patch", "shared.txt"), "shared.txt exists already, and stays as it is"),
+    ],
+)
+def test_what_could_not_be_landed_is_refused_before_it_is_verified(morning, wish, words):
+    """A verifier may work for an hour."""
+    morning.loop("loop-1", {"parts/a": "1"}, score=2.0)
+    morning.over()
+    git(morning.repo, "branch", f"take-{NIGHT}-loop-1")
+    before = everything(morning.repo)
+    done = morning.ralphd("take", "best", *wish)
+    assert done.returncode == 2, said(done)
+    assert words in done.stderr
+    assert "verifying" not in done.stderr
+    assert everything(morning.repo) == before
+
+
+def test_a_patch_that_was_taken_later_does_not_keep_a_merge_from_being_undone(morning):
+    morning.loop("loop-1", {"parts/a": "1"}, score=2.0)
+    morning.over()
+    assert morning.ralphd("take", "best", "--patch", "-").returncode == 0
+    refused = morning.ralphd("take", "--undo")
+    assert (refused.returncode, "a patch was written to standard output" in refused.stderr) == (2, True), said(refused)
+    assert morning.ralphd("take", "best", "--merge").returncode == 0
+    assert morning.ralphd("take", "best", "--patch", "-").returncode == 0
+    assert morning.ralphd("take", "--undo").returncode == 0
+    assert morning.head == morning.base
+
+
 def test_a_night_whose_repository_is_gone_says_where_its_work_is(morning):
     import shutil
 

@@ -249,6 +249,20 @@ def test_without_any_exit_it_is_unknown():
     assert kind(exit_code=None) is Kind.UNKNOWN
 
 
+def test_without_any_exit_a_final_result_is_the_best_evidence():
+    """If it is good, and the agent did nothing after it. A bad one leaves open how it ended."""
+    done = classify(facts(BEGUN, Resulted(ok=True, claims_done=True), exit_code=None))
+    assert (done.kind, done.detail) == (Kind.NEXT, {"result": "ok", "claimed_done": True})
+    assert [seen.what for seen in done.evidence] == [
+        "it told a good final result; how it exited is not known",
+        "its final result",
+    ]
+    assert kind(BEGUN, Resulted(ok=False), exit_code=None) is Kind.UNKNOWN
+    assert kind(BEGUN, Resulted(ok=True), Said(text="more"), exit_code=None) is Kind.UNKNOWN
+    assert kind(BEGUN, Resulted(ok=True), exit_code=None, signal=9) is Kind.SIGNALLED
+    assert kind(BEGUN, Resulted(ok=True), exit_code=3) is Kind.EXITED
+
+
 def test_every_rule_is_named_and_has_its_day():
     assert [rule.__name__ for rule in module.RULES][-1] == "unknown"
     assert explain(facts(head_moved=True))[1] == "next_"

@@ -194,6 +194,24 @@ def test_tampering_is_told_to_the_loop_once():
     assert decided(night) == []
 
 
+@pytest.mark.parametrize("told_where", [True, False], ids=["by-this-runner", "by-an-older-runner"])
+def test_parked_work_is_told_once_however_far_the_loop_gets_after_it(told_where):
+    """And the commit in the note is where the worktree was set back to, not what the loop has built since."""
+    night = begun()
+    night.verdict(8.0, "a", 1, of=commit(2))
+    name, args = events.action_to_json(RestartLoop(loop="a", reset_to=commit(2)))
+    night.say(events.ActionIntended(type=name, args=args, why="asked", by="operator"), "a", generation=2)
+    clean = Outcome(kind=Kind.STOPPED)
+    head = commit(2) if told_where else ""
+    parked = records.Repaired(outcome=clean, what="begins again", ref="refs/ralphd/rescue/1", head=head)
+    night.say(parked, "a", 2, generation=2)
+    (tell,) = decided(night)
+    assert (tell.template, tell.slots["commit"]) == ("repair-worktree", commit(2)[:12])
+    night.acted(tell, "a", "work of it was parked")
+    night.verdict(9.0, "a", 3, of=commit(3))
+    assert decided(night) == []
+
+
 def test_a_runner_that_left_no_word_gets_a_typed_end():
     for up, kind in ((True, Kind.PANE_LOST), (False, Kind.SERVER_LOST)):
         ((loop, body),) = conclude(*now(begun(), a=replace(DEAD, server_lives=up)))

@@ -34,5 +34,5 @@ def _notes(state: NightState, loop: LoopState) -> Iterator[tuple[actions.Tell, s
         slots = {**loop.refuted, "verify_command": task.verifier.command}
         yield actions.Tell(loop=name, template="repair-false-done", slots=slots), "its claim was refuted"
     if loop.parked is not None:
-        slots = {**loop.parked, "base": base, "commit": (loop.best_commit or task.base)[:12]}
+        slots = {"commit": base, **loop.parked, "base": base}
         yield actions.Tell(loop=name, template="repair-worktree", slots=slots), "work of it was parked"
