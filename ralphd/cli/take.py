@@ -51,7 +51,7 @@ def take(
 ) -> None:
     """Bring the best verified work of loops into your repository.
 
-    It is verified once more in a clean bench first. By default a new branch is made and your checkout stays as it is;
+    It is verified once more in a clean place first. By default a new branch is made and your checkout stays as it is;
     --merge moves your branch forward, on top of what you have committed since. Several loops (or all) are tried in the
     order of their verified gain, each on top of the last, and only what still gains is kept; --batch verifies several
     at once and halves a batch that doesn't gain.

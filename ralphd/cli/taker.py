@@ -280,7 +280,7 @@ class _Bench:
 
     def judge(self, joined: Joined, picks: Sequence[Pick], base: Verdict | None) -> Verdict:
         names = " + ".join(pick.loop for pick in picks) or "what is checked out"
-        self.say(f"verifying {names} ({joined.commit[:12]}) in a clean bench")
+        self.say(f"verifying {names} ({joined.commit[:12]}) in a clean place")
         loop = picks[-1].loop if picks else ""
         candidate = Candidate(
             task=self.task.name, loop=loop, generation=0, trajectory=0, commit=joined.commit, tree=joined.tree

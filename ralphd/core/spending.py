@@ -28,6 +28,7 @@ class Spending:
 
     usd: float | None = None
     estimated: bool = False  # some of it by list prices
+    partial: bool = False  # some of it nobody knows
     budget_usd: float | None = None
     ends_night: bool = False
 
@@ -42,11 +43,12 @@ def spending(state: NightState, price: Price) -> Spending:
     budget_usd = float(budget) if isinstance(budget, (int, float)) else None
     usage = [loop.tokens() for loop in state.loops.values()]
     told = [one.cost_usd for one in usage if one.cost_usd is not None]
-    asked = (price(one) for one in usage if one.cost_usd is None and budget_usd is not None)
-    priced = [usd for usd in asked if usd is not None]
+    silent = [one for one in usage if one.cost_usd is None and one.tokens_out and budget_usd is not None]
+    priced = [usd for one in silent if (usd := price(one)) is not None]
     return Spending(
         usd=round(sum((*told, *priced)), 6) if told or priced else None,
         estimated=bool(priced),
+        partial=len(priced) < len(silent),
         budget_usd=budget_usd,
         ends_night=state.config.get("budget_ends_night") is True,
     )
@@ -66,7 +68,8 @@ def sentence(spent: Spending) -> str:
     budget = f"the budget of {dollars(spent.budget_usd)}"
     if spent.usd is None:
         return f"What the night costs is not known, so nothing can warn of {budget}."
-    cost = f"{'about ' if spent.estimated else ''}{dollars(spent.usd)}"
+    about = "at least " if spent.partial else "about " if spent.estimated else ""
+    cost = f"{about}{dollars(spent.usd)}"
     if not spent.over:
         return f"Spent so far: {cost} of {budget}."
     then = "The night ends." if spent.ends_night else "Nothing is stopped by that; `ralphd stop` ends the night."

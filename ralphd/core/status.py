@@ -117,6 +117,8 @@ def needs_person(loop: LoopState) -> bool:
 
 
 def _note(loop: LoopState, now: float) -> str:
+    if loop.aside and loop.note:
+        return f"set aside: {loop.note}"  # its runner knows no more than that it is
     if loop.held:
         return loop.held_why or loop.held_kind
     if loop.waiting_until is not None:

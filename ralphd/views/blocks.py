@@ -46,13 +46,13 @@ class Commands:
 class Table:
     """``numbers``: the columns that are figures, and stand right. When it is tight, the first column is cut.
 
-    ``last_gives_way``: the last column is cut before the first.
+    ``last_wraps``: rather than that, what the last column has no room for stands below its row.
     """
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numbers: frozenset[int] = frozenset()
-    last_gives_way: bool = False
+    last_wraps: bool = False
 
 
 Block = Heading | Lead | Paragraph | Items | Commands | Table

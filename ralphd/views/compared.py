@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ralphd.views.blocks import Block, Heading, Lead, Paragraph, Table
+from ralphd.views.kinds import plainly
 from ralphd.views.phrases import big, hours, short
 from ralphd.views.text import number
 
@@ -64,7 +65,7 @@ def _failures(told: Comparison) -> Iterator[Block]:
     if not told.failures:
         yield Paragraph(text="Nothing that was recorded, in either night.")
         return
-    rows = tuple((one.kind, str(one.first), str(one.second), one.change) for one in told.failures)
+    rows = tuple((plainly(one.kind), str(one.first), str(one.second), one.change) for one in told.failures)
     header = ("failure", told.first.night, told.second.night, "change")
     yield Table(header=header, rows=rows, numbers=frozenset({1, 2}))
 
@@ -74,7 +75,7 @@ def _percent(share: float | None) -> str:
 
 
 def _rate(figure: float | None) -> str:
-    return number(None if figure is None else round(figure, 2))
+    return number(None if figure is None else round(figure, 2 if figure < 100 else 0))
 
 
 def _dollars(figure: float | None, *, estimated: bool = False) -> str:

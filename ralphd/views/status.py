@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ralphd.views import terminal
 from ralphd.views.blocks import Block, Paragraph, Table
+from ralphd.views.kinds import in_words
 from ralphd.views.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-HEADER = ("loop", "state", "score", "best", "traj", "last outcome", "quiet", "note")
+HEADER = ("loop", "state", "score", "best", "sess", "last outcome", "quiet", "note")
 NUMBERS = frozenset({2, 3, 4, 6})
 TELLING_S = 600.0  # of a shorter night an hourly figure says little
 DATE = len("2026-11-30 ")
@@ -29,7 +30,7 @@ def _page(status: dict[str, Any], encoding: str | None) -> Iterator[Block]:
     for sentence in sentences(status, encoding):
         yield Paragraph(text=sentence)
     if rows := in_order(status):
-        yield Table(header=HEADER, rows=tuple(map(cells, rows)), numbers=NUMBERS, last_gives_way=True)
+        yield Table(header=HEADER, rows=tuple(map(cells, rows)), numbers=NUMBERS, last_wraps=True)
 
 
 def sentences(status: dict[str, Any], encoding: str | None = "utf-8") -> Iterator[str]:
@@ -43,14 +44,34 @@ def sentences(status: dict[str, Any], encoding: str | None = "utf-8") -> Iterato
     if next_night_at := daemon.get("next_night_at"):
         yield f"The next night begins {_time(next_night_at)}."
     states = ", ".join(f"{_text(fleet.get(name))} {name}" for name in ("running", "paused", "waiting", "verifying"))
-    yield f"{states}; {_rate(fleet.get('submissions_per_h'))} submissions an hour."
-    if (hours := fleet.get("hours")) is not None and hours * 3600 >= TELLING_S:
+    yield f"{states}; {_submissions(fleet)}."
+    if _is_long_enough(fleet):
         yield _throughput(fleet)
         yield from _so_far(fleet.get("gains"), encoding)
     if budget := fleet.get("budget"):
         yield _text(budget)
-    for trouble in daemon.get("trouble") or ():
-        yield f"Needs you: {trouble}"
+    yield from (f"Needs you: {trouble}" for trouble in daemon.get("trouble") or ())
+    if state == "running" and _is_quiet(status):
+        yield "Nothing needs you."
+
+
+def _is_quiet(status: dict[str, Any]) -> bool:
+    """Tell whether a person may sleep on: no trouble, and no loop that stands still until somebody does something."""
+    loops = [loop for loop in status.get("loops") or () if isinstance(loop, dict)]
+    asks = _part(status, "daemon").get("trouble") or _part(status, "fleet").get("budget_spent")
+    return bool(loops) and not asks and not any(loop.get("needs_person") for loop in loops)
+
+
+def _is_long_enough(fleet: dict[str, Any]) -> bool:
+    hours = fleet.get("hours")
+    return isinstance(hours, (int, float)) and hours * 3600 >= TELLING_S
+
+
+def _submissions(fleet: dict[str, Any]) -> str:
+    per_h, hours = fleet.get("submissions_per_h"), fleet.get("hours")
+    if isinstance(hours, (int, float)) and isinstance(per_h, (int, float)) and not _is_long_enough(fleet):
+        return f"{(so_far := round(per_h * hours))} submission{'' if so_far == 1 else 's'} so far"
+    return f"{_rate(per_h)} submissions an hour"
 
 
 def _rate(figure: object) -> str:
@@ -76,7 +97,6 @@ def _natural(name: str) -> tuple[tuple[str, int], ...]:
 
 def cells(loop: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a loop's row, below ``HEADER``."""
-    note = _text(loop.get("note"), "")
     return (
         _text(loop.get("id")),
         _text(loop.get("state")),
@@ -84,9 +104,15 @@ def cells(loop: dict[str, Any]) -> tuple[str, ...]:
         _text(loop.get("best_score")),
         _text(loop.get("trajectory")),
         _text(loop.get("last_outcome")),
-        _span(loop.get("quiet_for_s")),
-        f"needs you: {note}" if loop.get("needs_person") is True else note,
+        span(loop.get("quiet_for_s")),
+        note(loop),
     )
+
+
+def note(loop: dict[str, Any]) -> str:
+    """Return what is to be said of a loop, in words where it names a kind of outcome."""
+    words = in_words(_text(loop.get("note"), ""))
+    return f"needs you: {words}" if loop.get("needs_person") is True else words
 
 
 def spark(values: Sequence[float], encoding: str | None = "utf-8") -> str:
@@ -124,6 +150,11 @@ def _short(figure: object) -> object:
     return float(f"{figure:.3g}") if isinstance(figure, (int, float)) else figure
 
 
+def figure(value: object) -> str:
+    """Return a figure of a loop as its row has it."""
+    return _text(value)
+
+
 def _part(status: dict[str, Any], name: str) -> dict[str, Any]:
     part = status.get(name)
     return part if isinstance(part, dict) else {}
@@ -140,7 +171,7 @@ def _time(iso: object) -> str:
     return f"{iso[:10]} {iso[11:16]} UTC" if isinstance(iso, str) and len(iso) > 15 else _text(iso)
 
 
-def _span(seconds: object) -> str:
+def span(seconds: object) -> str:
     """Return how long, in one unit: 4s, 3m, 2h."""
     if not isinstance(seconds, (int, float)):
         return "-"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ralphd.core.report_parts import Report
 
 NARROWEST = 12  # columns that a cut cell keeps: enough to tell one loop from the next
+BELOW = "    "  # before what stands below its row
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
@@ -66,10 +67,18 @@ def table(block: Table, columns: int) -> list[str]:
     """Return the rows in true widths; a column is cut when the others leave it too little."""
     rows = [tuple(map(clean, row)) for row in (block.header, *block.rows)]
     widths = [max(width(row[n]) for row in rows) for n in range(len(block.header))]
-    for column in (len(widths) - 1, 0) if block.last_gives_way else (0,):
+    for column in (len(widths) - 1, 0) if block.last_wraps else (0,):
         over = sum(widths) + 2 * (len(widths) - 1) - columns
         widths[column] -= max(0, min(over, widths[column] - NARROWEST))
-    return ["  ".join(_cells(row, widths, block.numbers)).rstrip() for row in rows]
+    return [line for row in rows for line in _row(row, widths, block, columns)]
+
+
+def _row(row: tuple[str, ...], widths: list[int], block: Table, columns: int) -> list[str]:
+    below: list[str] = []
+    if block.last_wraps and width(row[-1]) > widths[-1]:
+        below = [BELOW + line for line in wrap(row[-1], columns - len(BELOW))]
+        row = (*row[:-1], "")
+    return ["  ".join(_cells(row, widths, block.numbers)).rstrip(), *below]
 
 
 def _cells(row: tuple[str, ...], widths: list[int], numbers: frozenset[int]) -> list[str]:

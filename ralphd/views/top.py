@@ -9,7 +9,8 @@ from ralphd.views.status import HEADER, NUMBERS, cells, in_order, sentences
 from ralphd.views.text import COLUMNS, clean, fit, pad
 
 # How wide each column is in 80 columns; what is left of the line belongs to the note.
-WIDTHS = (10, 8, 6, 6, 4, 16, 5)
+WIDTHS = (10, 8, 7, 7, 4, 16, 5)
+ROOMY, ROOMY_WIDTHS = 110, (16, 8, 9, 9, 5, 24, 5)  # from so many columns on nothing but the longest names is cut
 GAP = 1  # between two columns, and the scroll bar beside the last
 SMALLEST_NOTE = 10
 
@@ -36,7 +37,8 @@ def shown(status: dict[str, Any], columns: int = COLUMNS) -> Shown:
 
 def column_widths(columns: int) -> tuple[int, ...]:
     """Return the width of each column; the note takes the rest of the line."""
-    return (*WIDTHS, max(SMALLEST_NOTE, columns - sum(WIDTHS) - GAP * len(HEADER)))
+    widths = ROOMY_WIDTHS if columns >= ROOMY else WIDTHS
+    return (*widths, max(SMALLEST_NOTE, columns - sum(widths) - GAP * len(HEADER)))
 
 
 def fitted(row: tuple[str, ...], widths: tuple[int, ...]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from ralphd.core.errors import RalphdError
-from ralphd.views.status import HEADER
+from ralphd.views.status import HEADER, note
 from ralphd.views.text import clean, fit
 from ralphd.views.top import Shown, column_widths, fitted, line, place_of, shown
 from ralphd.views.top_rows import Rows
@@ -219,14 +219,12 @@ class Top(App[None]):
         self.watcher.chosen = chosen = self.chosen
         name, lines = self.watcher.log
         rows = self._status.get("loops") or ()
-        note = next(
-            (str(row.get("note") or "") for row in rows if isinstance(row, dict) and row.get("id") == chosen), ""
-        )
-        about = f"{chosen}: {note}" if note else chosen
+        told = next((note(row) for row in rows if isinstance(row, dict) and row.get("id") == chosen), "")
+        about = f"{chosen}: {told}" if told else chosen
         self._put("about", fit(clean(about), self.size.width))
         room = self.query_one("#log").size.height
-        told = lines[-room:] if room and name == chosen else []
-        self._put("log", "\n".join(fit(clean(line), self.size.width) for line in told))
+        newest = lines[-room:] if room and name == chosen else []
+        self._put("log", "\n".join(fit(clean(line), self.size.width) for line in newest))
 
     def _put(self, where: str, text: str) -> None:
         """Write a panel anew if it says something else now."""

@@ -9,13 +9,15 @@ from typing import Any
 from ralphd.views import html
 from ralphd.views import status as words
 from ralphd.views.blocks import Table
+from ralphd.views.kinds import plainly, why_ended
 from ralphd.views.svg import safe
+from ralphd.views.webfacts import facts, tokens
 
 Regions = dict[str, str]  # the id of an element -> its markup
 
 NAV = (("/", "Now"), ("/report", "Report"), ("/nights", "Nights"))
-HEADER = (*words.HEADER[:-1], "tokens in", "tokens out", words.HEADER[-1])
-FIGURES = frozenset({2, 3, 4, 6, 7, 8})
+HEADER = ("loop", "state", "score", "best", "session", "last outcome", "quiet for", "tokens in/out", "note")
+FIGURES = frozenset({2, 3, 4, 6, 7})
 VERBS = {"pause": "Pause after this session", "resume": "Resume", "restart": "Restart now"}
 
 
@@ -84,12 +86,11 @@ def loop_page(loop: dict[str, Any], regions: Regions, *, actions: bool) -> str:
 
 def loop_regions(loop: dict[str, Any], outcomes: Iterable[Mapping[str, Any]], digest: str) -> Regions:
     """Return facts, last outcomes (the newest first) and the end of the log as sentences."""
-    facts = tuple((name.replace("_", " "), _fact(value)) for name, value in loop.items() if name != "id")
-    rows = tuple((_at(one["at"]), str(one["trajectory"] or ""), str(one["kind"]), _why(one)) for one in outcomes)
+    rows = tuple((_at(one["at"]), str(one["trajectory"] or ""), _kind_of(one), _why(one)) for one in outcomes)
     told = html.render_block(Table(header=("at (UTC)", "session", "outcome", "evidence"), rows=rows))
     lines = "\n".join(map(safe, digest.splitlines()))
     return {
-        "facts": html.render_block(Table(header=("fact", "now"), rows=facts)),
+        "facts": html.render_block(Table(header=("fact", "now"), rows=facts(loop))),
         "outcomes": told if rows else "<p>None yet.</p>",
         "digest": f'<pre tabindex="0">{lines}</pre>' if lines else "<p>Nothing yet.</p>",
     }
@@ -120,7 +121,7 @@ def changes(seen: Regions, regions: Regions) -> str:
 
 def _row(loop: dict[str, Any]) -> str:
     first, *rest, note = words.cells(loop)
-    cells = [*rest, _fact(loop.get("tokens_in")), _fact(loop.get("tokens_out")), note]
+    cells = [*rest, tokens(loop), note]
     figures = "".join(f"<td{_kind(number)}>{safe(cell)}</td>" for number, cell in enumerate(cells, 1))
     return f'<td><a href="/loop/{safe(first)}">{safe(first)}</a></td>{figures}'
 
@@ -139,6 +140,11 @@ def sentence(line: str) -> str:
     return f"<p{kind}>{safe(line)}</p>"
 
 
+def _kind_of(one: Mapping[str, Any]) -> str:
+    name = str(one["kind"])
+    return f"{words_of} ({name})" if (words_of := plainly(name)) != name else name
+
+
 def _why(one: Mapping[str, Any]) -> str:
     return "; ".join(str(evidence.get("what", "")) for evidence in one.get("evidence") or ())
 
@@ -149,11 +155,9 @@ def _at(iso: object) -> str:
 
 
 def _until(row: Mapping[str, Any]) -> str:
-    return f"until {_at(row['ended_at'])} UTC ({row['why_ended']})" if row.get("ended_at") else "and not ended"
-
-
-def _fact(value: object) -> str:
-    return "-" if value is None or value == "" else str(value)
+    if not row.get("ended_at"):
+        return "on, with no end recorded"
+    return f"until {_at(row['ended_at'])} UTC: {why_ended(str(row['why_ended'] or ''))}"
 
 
 def _current(is_here: bool) -> str:

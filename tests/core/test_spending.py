@@ -56,6 +56,15 @@ def test_it_adds_up_what_is_told_and_asks_for_prices_only_under_a_budget():
     assert spending(state, by_list) == Spending(budget_usd=5.0)
 
 
+def test_a_sum_that_lacks_a_loop_is_the_least_that_it_may_be():
+    state = night(budget_usd=10)
+    for loop, usd in (("fix-1", 2.0), ("fix-2", None)):
+        state.loops[loop].usage = records.Usage(tokens_in=1, tokens_out=1, cost_usd=usd)
+    told = spending(state, lambda _usage: None)
+    assert told.partial
+    assert sentence(told) == "Spent so far: at least $2.00 of the budget of $10.00."
+
+
 def test_a_spent_budget_is_told_once_and_stops_nothing():
     [told] = decided(Spending(usd=10.0, budget_usd=10.0))
     assert isinstance(told, actions.Notify)

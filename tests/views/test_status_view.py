@@ -26,18 +26,21 @@ STATUS = {
 TEXT = """\
 Night 2026-11-30-a running, since 2026-11-30 22:00 UTC, until stopped.
 1 running, 0 paused, 1 waiting, 0 verifying; 2.5 submissions an hour.
-loop   state    score  best  traj  last outcome  quiet  note
+Nothing needs you.
+loop   state    score  best  sess  last outcome  quiet  note
 fix-1  running      9  12.5     3  done.next        1m
-fix-2  waiting      -     -     3  -                 -  inference.quo...
+fix-2  waiting      -     -     3  -                 -
+    the account's quota is used up until 03:00
 """
 
 
-def test_a_line_a_loop_that_fits_the_terminal():
+def test_a_line_a_loop_that_fits_the_terminal_and_below_it_a_note_that_does_not():
     assert render_status(STATUS, columns=72) == TEXT
 
 
 def test_there_is_room_for_the_whole_note_in_a_wider_one():
-    assert "inference.quota until 03:00\n" in render_status(STATUS, columns=100)
+    assert "  the account's quota is used up until 03:00\n" in render_status(STATUS, columns=120)
+    assert "\n    the" not in render_status(STATUS, columns=120)
 
 
 def test_whatever_is_missing_is_a_dash():
@@ -55,6 +58,33 @@ def test_a_note_of_a_hostile_loop_can_not_leave_its_line():
 def test_what_needs_a_person_stands_above_the_loops():
     status = {**STATUS, "daemon": {"trouble": ["the verifier of main can't judge the start: exit status 127"]}}
     assert "Needs you: the verifier of main can't judge the start" in render_status(status)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"daemon": {"trouble": ["the disk is full"]}},
+        {"loops": [{**LOOP, "needs_person": True}]},
+        {"loops": []},
+        {"night": {**STATUS["night"], "state": "ending"}},
+        {"fleet": {**STATUS["fleet"], "budget_spent": True}},
+    ],
+)
+def test_it_says_that_nothing_needs_a_person_only_where_that_is_so(more):
+    assert "\nNothing needs you.\n" in render_status(STATUS)
+    assert "Nothing needs you" not in render_status({**STATUS, **more})
+
+
+def test_of_a_night_that_has_only_begun_the_submissions_are_counted():
+    """After two minutes an hourly figure is thirty times what there is."""
+    fleet = {**STATUS["fleet"], "hours": 0.05, "submissions_per_h": 1240.0}
+    assert "; 62 submissions so far." in render_status({**STATUS, "fleet": fleet})
+    assert "; 1 submission so far." in render_status({**STATUS, "fleet": {**fleet, "submissions_per_h": 20.0}})
+
+
+def test_a_note_names_kinds_in_words():
+    status = {**STATUS, "loops": [{**LOOP, "note": "waits 40 s: inference.overloaded", "needs_person": True}]}
+    assert "needs you: waits 40 s: the model's server is overloaded" in render_status(status)
 
 
 def test_the_end_of_a_night_is_told_with_its_date_only_where_that_is_another():

@@ -241,7 +241,7 @@ def test_another_width_of_the_terminal_is_taken_up():
         await until(pilot, lambda: "loop-3" in text_of(app))
         await pilot.press("down")
         assert "and so on and on" not in text_of(app).splitlines()[5]
-        await pilot.resize_terminal(140, 30)
+        await pilot.resize_terminal(160, 30)
         row = lambda: [line for line in text_of(app).splitlines() if line.startswith("loop-2 ")]  # noqa: E731
         await until(pilot, lambda: row() and "and so on and on" in row()[0], "the whole note")
         assert app.chosen == "loop-2"

@@ -44,7 +44,7 @@ def test_status_and_top_say_the_same():
     assert [re.split(r"  +", line.strip()) for line in once[len(live.lines) + 1 :]] == [
         [cell.strip() for cell in row if cell.strip()] for row in live.rows
     ]
-    assert "needs you: agent.waiting_for_input" in once[-2]
+    assert "needs you: the agent waits for somebody to type" in once[-2]
 
 
 @pytest.mark.parametrize("columns", [80, 100, 200])
