@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -18,6 +19,7 @@ class LogFile:
 
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        weakref.finalize(self, os.close, self._fd)  # a daemon with a schedule opens one for each night and each wait
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):

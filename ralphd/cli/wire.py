@@ -273,7 +273,7 @@ def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
         room=Room(stuck=policy.stuck, offers=policy.offers, cheap=policy.cheap_offers),
         budget=config.calls,
         system=lambda: shipped.text("supervisor.md"),
-        excerpt=lambda loop: _excerpt(loop.loop.folder, frame.config.agent.cli, hide),
+        excerpt=lambda loop: newest_words(loop.loop.folder, hide),
         hide=hide,
         fence=lambda: secrets.token_hex(16),
         chance=random.random,
@@ -283,10 +283,13 @@ def _consultant(frame: Frame, journal: Journal, inbox: Inbox) -> Consultant:
     return consultant
 
 
-def _excerpt(folder: str, cli: str, hide: Callable[[str], str]) -> str:
+def newest_words(folder: str, hide: Callable[[str], str]) -> str:
+    """Return the end of a loop's log, by the CLI that it runs now: ralphd.toml may name another than at the start."""
     from ralphd.cli.excerpt import excerpt  # noqa: PLC0415  # who takes a night up must not wait for it
+    from ralphd.cli.logs import whose  # noqa: PLC0415  # as above
 
-    return excerpt(folder, cli, hide)
+    cli, hide_its = whose(folder)
+    return excerpt(folder, cli, lambda text: hide(hide_its(text)))
 
 
 def _remember(frame: Frame, consultant: Consultant) -> None:

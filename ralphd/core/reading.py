@@ -56,6 +56,11 @@ class Reading:
     plain: tuple[Unread, ...] = ()  # the last lines that were no events
 
     @property
+    def answered(self) -> bool:
+        """Whether a model said or did anything."""
+        return bool(self.said or self.calls or (self.result is not None and self.result.ok))
+
+    @property
     def open_calls(self) -> int:
         return len(self.running)
 

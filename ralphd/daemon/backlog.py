@@ -43,7 +43,7 @@ class Backlog:
         took = self.took.get(task, ())
         verdict_s, turns = sum(took) / len(took) if took else 0.0, loops / slots
         too_long = turns > TURNS and turns * verdict_s >= WAIT_S
-        self.since = {**self.since, task: self.since.get(task, now) if too_long else now}
+        self.since[task] = self.since.get(task, now) if too_long else now
         narrows = too_long and now - self.since[task] >= LASTING_S
         if narrows or (task in self.behind and turns > CAUGHT_UP * TURNS):
             self.behind[task] = now

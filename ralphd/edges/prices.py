@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ MAKERS = {
     "codex-": "openai",
 }
 PROVIDERS = {"gemini": "google", "vertex_ai": "google", "xai": "x-ai"}  # as CLIs call them -> as the list does
+MODELS_KEPT = 64  # a night has a handful; a program can make up a new name each time it tells one
 UNIT_TOKENS = 1000  # a request this small has the base price: usage is of many requests, none as large as their sum
 
 
@@ -34,7 +35,7 @@ def price(usage: Usage) -> float | None:
     return sum(count * rate for count, rate in zip(counts, rates, strict=True))
 
 
-@cache
+@lru_cache(MODELS_KEPT)
 def _rates(model: str) -> tuple[float, float, float] | None:
     """Return dollars a token: of input, of input from the cache, of output."""
     provider, name = _maker(model)

@@ -240,16 +240,16 @@ class Attempt:
 
     def _give_notes(self) -> None:
         if given := self._notes.give(self._session.input):
-            self._pane.recorder.append(NotesGiven(names=given, how="live"), at=time.time())
-            self._pane.digest.say(f"told the running session: {', '.join(given)}")
+            self._pane.record(NotesGiven(names=given, how="live"))
+            self._pane.say(f"told the running session: {', '.join(given)}")
 
     def _excuse(self, lost_s: float) -> None:
         if lost_s:
             self._patience.excuse(lost_s)
             outcome = Outcome(kind=Kind.SUSPENDED, detail={"seconds": round(lost_s, 1)})
             what = f"nobody could work for {lost_s:.0f} s: the machine or this runner was stopped; no clock counts it"
-            self._pane.recorder.append(Repaired(outcome=outcome, what=what), at=time.time())
-            self._pane.digest.say(what)
+            self._pane.record(Repaired(outcome=outcome, what=what))
+            self._pane.say(what)
 
     def _judge(self, now: float) -> None:
         over = self._patience.over(now, self.reading, open_calls=len(self._open))
@@ -272,7 +272,7 @@ class Attempt:
             return
         if self.ended_by is EndedBy.ITSELF:
             self.ended_by = over
-            self._pane.digest.say(_ENDING[over])
+            self._pane.say(_ENDING[over])
         self._end_session()
         self._end_again_at = time.monotonic() + END_AGAIN_S
 
@@ -303,8 +303,8 @@ class Attempt:
         if isinstance(event, CallKilled):
             self.tool_kills += 1
             outcome = tool_outcome(event)
-            self._pane.recorder.append(ToolEnded(outcome=outcome), at=time.time())
-            self._pane.digest.say(f"killed a call past its {event.limit} limit: {event.command}")
+            self._pane.record(ToolEnded(outcome=outcome))
+            self._pane.say(f"killed a call past its {event.limit} limit: {event.command}")
 
     def _tell_progress(self, now: float) -> None:
         usage = self._tally.with_usage_of(self.reading)
@@ -320,7 +320,7 @@ class Attempt:
         if told != self._told:
             self._told = told
             quiet_for_s = round(now - self._patience.last_byte, 1)
-            self._pane.recorder.append(replace(told, quiet_for_s=quiet_for_s), at=time.time())
+            self._pane.record(replace(told, quiet_for_s=quiet_for_s))
 
     # Ending.
 
@@ -340,7 +340,7 @@ class Attempt:
         watch = self._pane.watch
         self.leftovers = watch.end_leftovers(now=time.monotonic, pause=self._pane.pause, grace_s=LEFTOVER_GRACE_S)
         if self.leftovers:
-            self._pane.digest.say(f"ended {self.leftovers} processes that the session left behind")
+            self._pane.say(f"ended {self.leftovers} processes that the session left behind")
         for event in watch.tick(time.monotonic()):
             self._note_call(event)
 

@@ -202,6 +202,8 @@ class Loop:
         )
         self._pane.say(f"session {self._number} begins")
         outcome, wait_s = self._attempts(running)
+        if not running.read:
+            self._inbox.take_back(composed.notes)
         self._finish(running, outcome)
         return outcome, wait_s
 
@@ -227,7 +229,9 @@ class Loop:
         if facts.reading.result is not None:
             running.claims_done = facts.reading.result.claims_done
         running.take_up(facts.reading, adapter(facts.cli).TELLS)
-        return dated(classify(facts), self._assignment.env, time.time()), moved
+        outcome = dated(classify(facts), self._assignment.env, time.time())
+        running.read = running.read or facts.reading.answered or not _unheard(outcome)
+        return outcome, moved
 
     def _process(self, running: Trajectory) -> tuple[Facts, bool]:
         """Run one process of the agent and look at what it changed. Return the facts, and whether the branch moved."""
@@ -313,6 +317,11 @@ class Loop:
         if self._running is not None:
             self._finish(self._running, pace.outcome)
         self._waits.rest(max(1.0, pace.wait_s), pace.outcome.kind.value)
+
+
+def _unheard(outcome: Outcome) -> bool:
+    """Tell whether nobody may have read the prompt: no program began, or it got no answer from inference."""
+    return outcome.kind.family == "inference" or outcome.kind in {Kind.START_FAILED, Kind.CONFIG_ERROR}
 
 
 def _readable(path: str) -> bool:

@@ -27,9 +27,10 @@ class NoPrompt(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """The bytes for stdin, and what identifies the operator's part of them."""
+    """The bytes for stdin, what identifies the operator's part of them, and the notes in them (name, text)."""
 
     text: bytes
+    notes: tuple[tuple[str, str], ...] = ()
     sha256: str  # of PROMPT.md alone, hexadecimal
     size_bytes: int
 
@@ -46,11 +47,16 @@ def read(path: str) -> bytes:
         raise NoPrompt(f"{path} can't be read ({error.strerror}): mend that and the loop goes on") from None
 
 
-def compose(preamble: str, prompt: bytes, notes: Iterable[tuple[str, str]]) -> Prompt:
+def compose(preamble: str, prompt: bytes, notes: tuple[tuple[str, str], ...]) -> Prompt:
     """Join the preamble, the exact bytes of PROMPT.md and the notes (name, text) for this session."""
     parts = [preamble.encode("utf-8", "replace").rstrip() + b"\n\n"] if preamble.strip() else []
     parts.append(prompt)
-    return Prompt(text=with_notes(b"".join(parts), notes), sha256=sha256(prompt).hexdigest(), size_bytes=len(prompt))
+    return Prompt(
+        text=with_notes(b"".join(parts), notes),
+        notes=notes,
+        sha256=sha256(prompt).hexdigest(),
+        size_bytes=len(prompt),
+    )
 
 
 def with_notes(text: bytes, notes: Iterable[tuple[str, str]]) -> bytes:

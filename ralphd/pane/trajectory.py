@@ -80,6 +80,7 @@ class Trajectory:
         self.called = False  # a tool, in any attempt
         self.claims_done = False
         self.worked = False  # in an attempt that has ended
+        self.read = False  # what it was told, by a model or a program, as far as anybody knows
         self.began = time.monotonic()
 
     def take_up(self, reading: Reading, tells: Tells) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ralphd.core.spending import dollars
 from ralphd.views.blocks import Block, Heading, Lead, Paragraph, Table
 from ralphd.views.kinds import plainly
-from ralphd.views.phrases import big, hours, short
+from ralphd.views.phrases import big, hours, rate, short
 from ralphd.views.text import number
 
 if TYPE_CHECKING:
@@ -74,14 +75,10 @@ def _percent(share: float | None) -> str:
     return "?" if share is None else f"{number(round(100 * share, 1))} %"
 
 
-def _rate(figure: float | None) -> str:
-    return number(None if figure is None else round(figure, 2 if figure < 100 else 0))
-
-
 def _dollars(figure: float | None, *, estimated: bool = False) -> str:
     if figure is None:
         return "?"
-    return f"{'about ' if estimated else ''}${figure:,.2f}" if figure >= 0.01 else f"${figure:.4f}"
+    return f"{'about ' if estimated else ''}{dollars(figure)}"
 
 
 _ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
@@ -90,9 +87,9 @@ _ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("sessions", lambda one: str(one.sessions)),
     ("healthy", lambda one: _percent(one.healthy_share)),
     ("submissions", lambda one: str(one.submissions)),
-    ("submissions an hour", lambda one: _rate(one.submissions_per_h)),
+    ("submissions an hour", lambda one: rate(one.submissions_per_h)),
     ("verified gain", lambda one: number(one.gain)),
-    ("verified gain an hour", lambda one: _rate(one.gain_per_h)),
+    ("verified gain an hour", lambda one: rate(one.gain_per_h)),
     ("tokens in", lambda one: big(one.tokens_in)),
     ("tokens out", lambda one: big(one.tokens_out)),
     ("cost", lambda one: _dollars(one.cost_usd, estimated=one.cost_estimated)),

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from ralphd.views import terminal
 from ralphd.views.blocks import Block, Paragraph, Table
 from ralphd.views.kinds import in_words
-from ralphd.views.text import number
+from ralphd.views.text import TELLING_S, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 HEADER = ("loop", "state", "score", "best", "sess", "last outcome", "quiet", "note")
 NUMBERS = frozenset({2, 3, 4, 6})
-TELLING_S = 600.0  # of a shorter night an hourly figure says little
 DATE = len("2026-11-30 ")
 BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 _URGENT = {"dead": 1, "paused": 2, "stopped": 4}  # 0: it waits for a person; 3: everything that goes on by itself

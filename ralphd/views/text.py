@@ -8,6 +8,7 @@ import unicodedata
 from ralphd.core.unseen import ESCAPE
 
 COLUMNS = 80  # what every terminal has
+TELLING_S = 600.0  # of a shorter night an hourly figure says little
 
 _ESCAPE = re.compile(ESCAPE)
 _DROPPED = {"Cc", "Cf", "Cs", "Co", "Cn"}

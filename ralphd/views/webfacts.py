@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ralphd.views import status as words
 from ralphd.views.kinds import plainly
-from ralphd.views.words import big, short
+from ralphd.views.phrases import big, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable

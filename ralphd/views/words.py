@@ -8,7 +8,7 @@ from ralphd.core.spending import dollars
 from ralphd.views.blocks import Block, Heading, Paragraph, Table
 from ralphd.views.kinds import why_ended
 from ralphd.views.phrases import big, clock, hours, many, rate
-from ralphd.views.text import number
+from ralphd.views.text import TELLING_S, number
 from ralphd.views.words_decisions import advice, decisions
 from ralphd.views.words_gain import headline, taking
 from ralphd.views.words_trouble import failures, needs_you
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ralphd.core.report_parts import Report, Totals
-
-TELLING_S = 600.0  # of a shorter night an hourly figure says little
 
 
 def page(report: Report) -> Iterator[Block]:

@@ -8,6 +8,7 @@ import pytest
 from support.paneloop import PaneLoop, until
 
 from ralphd.core.exchange import note_name
+from ralphd.core.outcomes import Kind
 from ralphd.pane.inbox import Inbox
 
 # It speaks Claude's stream: reads lines, works until $ROOT/finish is there, then gives its result and awaits stdin's end.
@@ -158,6 +159,40 @@ def test_a_program_without_sessions_reads_the_note_in_its_next_prompt(make):
     (loop.root / "finish").touch()
     until(lambda: (loop.root / "got.2").exists() and b"Look at tail()." in (loop.root / "got.2").read_bytes())
     assert [body["how"] for body in loop.bodies("NotesGiven")] == ["prompt"]
+
+
+REFUSED = r"""#!/usr/bin/env python3
+import json
+def say(**event):
+    print(json.dumps(event), flush=True)
+say(type="system", subtype="init", session_id="11111111-1111-4111-8111-111111111111", model="m", claude_code_version="2")
+why = "Failed to authenticate. API Error: 401 invalid x-api-key"
+say(type="assistant", message={"id": "a", "model": "<synthetic>", "content": [{"type": "text", "text": why}]},
+    error="authentication_failed")
+say(type="result", subtype="success", is_error=True, api_error_status=401, result=why)
+raise SystemExit(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "cli", "kind"),
+    [("", "command", Kind.START_FAILED), (REFUSED, "claude", Kind.AUTH)],
+    ids=["not started", "refused by inference"],
+)
+def test_a_note_that_no_model_has_read_is_in_the_prompt_after_the_person_mended_that(make, first, cli, kind):
+    loop = make(first or "gone", cli=cli)
+    if not first:
+        loop.agent.unlink()
+    name = note_name(7, "repair-operator", now=False)
+    (loop.folder / "notes" / name).write_text("Look at tail().")
+    loop.start()
+    loop.wait_for("Held")
+    assert loop.outcomes() == [kind]
+    assert (loop.folder / "notes" / name).exists()
+    loop.write_agent("#!/bin/sh\ncat >$ROOT/got.$RALPHD_TRAJECTORY\nuntil [ -e $ROOT/finish ]; do sleep 0.05; done\n")
+    loop.order("running", retry=True)
+    until(lambda: (loop.root / "got.2").exists() and b"Look at tail()." in (loop.root / "got.2").read_bytes())
+    assert (loop.folder / "notes" / "used" / name).exists()
 
 
 def test_a_prompt_of_megabytes_reaches_an_agent_that_is_told_things(make):

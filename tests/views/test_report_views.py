@@ -181,6 +181,7 @@ def test_what_the_operator_asked_for_needs_no_other_reason():
             records.Usage(tokens_in=900, tokens_out=10, model="m"),
             "900 tokens in, 10 out; about $0.0020, some of it by list prices.",
         ),
+        (records.Usage(tokens_in=900, tokens_out=10, cost_usd=0.0), "900 tokens in, 10 out; $0.00."),
         (records.Usage(tokens_in=900, tokens_out=10), "900 tokens in, 10 out; what they cost is not known."),
         (records.Usage(), None),
     ],
