@@ -333,10 +333,10 @@ def _sum(total: Used, part: Used) -> Used:
     return Used(
         start=part.start,
         end=part.end,
-        tokens_in=total.tokens_in + part.tokens_in,
-        tokens_out=total.tokens_out + part.tokens_out,
-        cache_read=total.cache_read + part.cache_read,
-        cache_write=total.cache_write + part.cache_write,
+        tokens_in=(total.tokens_in or 0) + (part.tokens_in or 0),
+        tokens_out=(total.tokens_out or 0) + (part.tokens_out or 0),
+        cache_read=(total.cache_read or 0) + (part.cache_read or 0),
+        cache_write=(total.cache_write or 0) + (part.cache_write or 0),
         cost_usd=cost_usd,
         total=True,
     )

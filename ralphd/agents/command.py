@@ -21,7 +21,7 @@ Run each shell command of the agent as ``$RALPHD_GUARD 'COMMAND'``, and the limi
 from __future__ import annotations
 
 from ralphd.agents.base import Launch, Tells
-from ralphd.agents.jsonl import RESULT_CHARS, TEXT_CHARS, error_object, objects, plain, real, text, whole
+from ralphd.agents.jsonl import RESULT_CHARS, TEXT_CHARS, count, error_object, objects, plain, real, text, whole
 from ralphd.core.signals import Began, Called, Compacted, Resulted, Returned, Said, Signal, Unread, Used, claims_done
 
 TYPE_CHECKING = False
@@ -92,13 +92,15 @@ def _returned(event: Event, start: int, end: int) -> Returned:
 
 
 def _used(event: Event, start: int, end: int) -> Used:
+    tokens_in = count(event.get("input"))
+    cached = count if tokens_in is None else whole  # who tells what went in, and nothing of a cache, has used none
     return Used(
         start=start,
         end=end,
-        tokens_in=whole(event.get("input")),
-        tokens_out=whole(event.get("output")),
-        cache_read=whole(event.get("cache_read")),
-        cache_write=whole(event.get("cache_write")),
+        tokens_in=tokens_in,
+        tokens_out=count(event.get("output")),
+        cache_read=cached(event.get("cache_read")),
+        cache_write=cached(event.get("cache_write")),
         cost_usd=real(event.get("cost_usd")),
     )
 

@@ -75,6 +75,12 @@ def whole(value: object) -> int:
     return 0 if number is None else int(number)
 
 
+def count(value: object) -> int | None:
+    """Return a count, or None for anything that is none: who tells nothing of it has not told 0."""
+    number = real(value)
+    return None if number is None else int(number)
+
+
 def status(value: object) -> int | None:
     """Return an HTTP status that says something failed, or None."""
     number = whole(value)

@@ -80,8 +80,9 @@ def _chosen(folder: str, loop: str, number: int | None) -> Session:
     if not known:
         raise NothingRunning(f"{loop} has had no session yet")
     if not fitting:
-        numbers = f"{known[0].trajectory} to {known[-1].trajectory}"
-        raise NothingRunning(f"{loop} has no log of session {number}; there are {numbers}")
+        first, last = known[0].trajectory, known[-1].trajectory
+        why = ": it wrote nothing, or its log is gone" if number is not None and first <= number <= last else ""
+        raise NothingRunning(f"{loop} has no log of session {number}{why}; there are {first} to {last}")
     return fitting[-1]
 
 

@@ -131,7 +131,9 @@ class Reading:
 
     def _use(self, signal: Used) -> None:
         for name in ("tokens_in", "tokens_out", "cache_read", "cache_write"):
-            before = 0 if signal.total else getattr(self, name) or 0
-            setattr(self, name, before + getattr(signal, name))
+            told = getattr(signal, name)
+            if told is not None:
+                before = 0 if signal.total else getattr(self, name) or 0
+                setattr(self, name, before + told)
         if signal.cost_usd is not None:
             self.cost_usd = signal.cost_usd + (0.0 if signal.total else self.cost_usd or 0.0)

@@ -49,12 +49,12 @@ class Returned(Signal):
 
 @dataclass(frozen=True, kw_only=True)
 class Used(Signal):
-    """Tokens and money. ``total`` replaces what was added up so far; otherwise it adds."""
+    """Tokens and money. ``total`` replaces what was added up so far; otherwise it adds. None: not told."""
 
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
+    tokens_in: int | None = 0
+    tokens_out: int | None = 0
+    cache_read: int | None = 0
+    cache_write: int | None = 0
     cost_usd: float | None = None
     total: bool = False
 

@@ -39,6 +39,24 @@ def test_every_line_of_the_protocol_is_understood():
     assert found[7].claims_done
 
 
+@pytest.mark.parametrize(
+    ("told", "tokens", "cost_usd"),
+    [
+        ({"cost_usd": 0.25}, (None, None, None), 0.25),
+        ({"output": 7}, (None, 7, None), None),
+        ({"input": "many", "output": -3, "cache_read": None, "cost_usd": "a lot"}, (None, None, None), None),
+        ({"input": 0, "output": 0}, (0, 0, 0), None),
+    ],
+)
+def test_what_a_usage_line_does_not_tell_stays_unknown(told, tokens, cost_usd):
+    """Not 0; and what an earlier line told stays as it was."""
+    fold = reading("command", lines({"type": "usage", **told}))
+    assert (fold.tokens_in, fold.tokens_out, fold.cache_read) == tokens
+    assert fold.cost_usd == cost_usd
+    fold = reading("command", lines({"type": "usage", "input": 5, "output": 2}, {"type": "usage", "cost_usd": 0.5}))
+    assert (fold.tokens_in, fold.tokens_out, fold.cost_usd) == (5, 2, 0.5)
+
+
 def test_usage_adds_up():
     fold = reading("command", lines(*[{"type": "usage", "input": 5, "output": 2, "cost_usd": 0.25}] * 3))
     assert (fold.tokens_in, fold.tokens_out, fold.cost_usd, fold.cache_read) == (15, 6, 0.75, 0)
