@@ -2,7 +2,8 @@
 
 The kernel's word for it is SIGBUS, which nobody can answer. So before each use the file is held against what is mapped,
 and made as long again, of zeros: SQLite then makes the index anew from the log, and nothing is lost. No descriptor of
-the file is opened for it, since closing one would drop the locks that SQLite has on it.
+the file is opened for it, since closing one would drop the locks that SQLite has on it. What is cut off in the middle
+of a use is beyond help: that process ends, and the next daemon adopts the loops.
 """
 
 from __future__ import annotations
