@@ -49,6 +49,7 @@ SYNTHETIC = "<synthetic>"  # the CLI's own words in the model's place
 # after the call they hold, which may take its time.
 PIECES = ("message_start", "content_block_start", "content_block_delta")
 MILLISECONDS_FROM = 1e11  # as seconds that is the year 5138
+HTTP_LIMITED = 429
 COMPACTION_S = 600.0  # a summary of 20 000 tokens, of which the stream shows nothing
 COUNTED_MESSAGES = 64  # ids whose usage is known; the lines of one message follow closely
 
@@ -75,7 +76,7 @@ class Stream:
         start, end = span
         match event.get("type"):
             case "system":
-                return _system(event, span)
+                return _system(event, span, self._resets_at)
             case "stream_event":
                 return self._piece(event, span)
             case "assistant":
@@ -207,7 +208,7 @@ class Stream:
         return max(0.0, told - before)
 
 
-def _system(event: Event, span: Span) -> tuple[Signal, ...]:
+def _system(event: Event, span: Span, resets_at: float | None) -> tuple[Signal, ...]:
     start, end = span
     match event.get("subtype"):
         case "init":
@@ -225,7 +226,7 @@ def _system(event: Event, span: Span) -> tuple[Signal, ...]:
         case "status" if event.get("status") == "compacting":
             return (Retrying(start=start, end=end, error="compacting", delay_s=COMPACTION_S),)
         case "api_retry":
-            return (_retrying(event, span),)
+            return (_retrying(event, span, resets_at),)
         case "compact_boundary":
             told = record(event.get("compact_metadata"))
             before, after = real(told.get("pre_tokens")), real(told.get("post_tokens"))
@@ -241,14 +242,17 @@ def _system(event: Event, span: Span) -> tuple[Signal, ...]:
             return ()
 
 
-def _retrying(event: Event, span: Span) -> Retrying:
+def _retrying(event: Event, span: Span, resets_at: float | None) -> Retrying:
+    """Take a wait of its own. With a subscription the limit's reset comes just before, without the client's jitter."""
+    told = status(event.get("error_status"))
     return Retrying(
         start=span[0],
         end=span[1],
-        status=status(event.get("error_status")),
+        status=told,
         error=text(event.get("error"))[:200],
         attempt=whole(event.get("attempt")),
         delay_s=(real(event.get("retry_delay_ms")) or 0.0) / 1000,
+        resets_at=resets_at if told == HTTP_LIMITED else None,
     )
 
 

@@ -163,7 +163,12 @@ def left_to_the_gate(facts: Facts) -> Outcome | None:
         return None
     from ralphd.core.ownretries import retry_kind  # noqa: PLC0415  # as above
 
-    told = {"status": retrying.status, "message": retrying.error or None, "client_wait_s": retrying.delay_s}
+    told = {
+        "status": retrying.status,
+        "message": retrying.error or None,
+        "client_wait_s": retrying.delay_s,
+        "resets_at": retrying.resets_at,
+    }
     known = {name: value for name, value in told.items() if value is not None}
     what = "the CLI was about to ask again by itself, and one asks for all loops of the account"
     outcome = _ended(facts, retry_kind(retrying), what, **known)

@@ -17,8 +17,7 @@ CRASH_WAIT_MAX_S = 300.0
 NOOP_WAIT_MAX_S = 60.0
 MOST_AHEAD_S = 40 * 86_400.0  # a monthly limit is the longest there is; what is said to end later is an error
 JITTER_AFTER_RESET_S = 30.0  # all loops of a credential hear the same reset time: spread them
-
-_WAITS = ("retry_after_s", "client_wait_s")
+CLIENTS_MOST = 1.25  # times what its server named: so long does Claude Code wait at most
 HELD_RESPONSES = frozenset({Response.HOLD, Response.ASK})
 
 
@@ -90,13 +89,18 @@ def inference_wait_s(attempts: int, outcome: Outcome, seen: Circumstances, limit
 def server_floor_s(outcome: Outcome, now: float) -> float:
     """Return how long the server wants not to be asked; 0 when it named no time, or none that can be meant.
 
-    What a client itself would have waited is a floor too: it may be what the server named to it.
+    What a client itself would have waited is a floor too: it may be what the server named to it, and up to a quarter
+    more. The server's own reset time tells how much more, but it rests on two clocks that need not agree.
     """
-    waits, resets_at = (outcome.detail.get(name) for name in _WAITS), outcome.detail.get("resets_at")
-    told = [float(wait_s) for wait_s in waits if isinstance(wait_s, (int, float))]
-    if isinstance(resets_at, (int, float)):
-        told.append(float(resets_at) - now)
-    return max((seconds for seconds in told if 0.0 < seconds <= MOST_AHEAD_S), default=0.0)
+    resets_in_s = _ahead_s(outcome.detail.get("resets_at"), now)
+    client_s = _ahead_s(outcome.detail.get("client_wait_s"))
+    known_s = client_s / CLIENTS_MOST if resets_in_s else client_s
+    return max(_ahead_s(outcome.detail.get("retry_after_s")), known_s, resets_in_s)
+
+
+def _ahead_s(told: object, now: float = 0.0) -> float:
+    seconds = float(told) - now if isinstance(told, (int, float)) else 0.0
+    return seconds if 0.0 < seconds <= MOST_AHEAD_S else 0.0
 
 
 def _after_noop(streak: Streak, outcome: Outcome, seen: Circumstances, limits: Limits) -> tuple[Streak, Pace]:

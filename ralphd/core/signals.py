@@ -82,6 +82,7 @@ class Retrying(Signal):
     """The CLI waits by itself before asking again: alive, not stalled.
 
     ``delay_s`` is what it tells of the wait; ``silent_s`` how long it may then be silent, where it doesn't tell.
+    ``resets_at`` (epoch seconds) is the server's own figure, where the CLI passes it on.
     """
 
     status: int | None = None
@@ -89,6 +90,7 @@ class Retrying(Signal):
     attempt: int = 0
     delay_s: float = 0.0
     silent_s: float = 0.0
+    resets_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ import pytest
 from support.readings import facts, reading, signals
 
 from ralphd.core.classify import classify
+from ralphd.core.facts import EndedBy
 from ralphd.core.outcomes import Kind
 from ralphd.core.signals import (
     Began,
@@ -187,6 +188,15 @@ def test_the_reset_of_a_limit_that_was_hit_is_kept(state, resets, known):
     assert outcome.kind is Kind.QUOTA
     assert outcome.detail.get("resets_at") == known
     assert outcome.detail["message"] == "You've hit your session limit · resets 7:20pm"
+
+
+@pytest.mark.parametrize(("code", "known"), [(429, 1_800_000_000.0), (529, None)])
+def test_what_it_would_wait_for_is_told_as_the_server_told_it(code, known):
+    """As recorded with a login; with a key the client tells of its own wait alone."""
+    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1_800_000_000}}
+    wait = {"type": "system", "subtype": "api_retry", "attempt": 1, "retry_delay_ms": 700_000, "error_status": code}
+    outcome = classify(facts("claude", lines(INIT, limit, wait), exit_code=None, signal=15, ended_by=EndedBy.GATE))
+    assert (outcome.detail["client_wait_s"], outcome.detail.get("resets_at")) == (700.0, known)
 
 
 def test_a_refusal_is_one():

@@ -6,7 +6,7 @@ import pytest
 
 from ralphd.core.classify import classify, explain
 from ralphd.core.facts import EndedBy, Facts
-from ralphd.core.outcomes import Kind
+from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.ownretries import OwnRetries, retry_kind
 from ralphd.core.pacing import server_floor_s
 from ralphd.core.reading import Reading
@@ -94,3 +94,14 @@ def test_a_wait_that_a_person_cut_short_is_blamed_on_what_was_waited_for():
     assert (outcome.kind, outcome.detail) == (Kind.OVERLOADED, {"asked_anew": True})
     bare = classify(Facts(cli="claude", exit_code=None, signal=9, ended_by=EndedBy.ASKED_ANEW, reading=Reading()))
     assert bare.kind is Kind.CONNECTION
+
+
+@pytest.mark.parametrize(
+    ("resets_in_s", "floor_s"),
+    [(600.0, 600.0), (590.0, 590.0), (900_000.0, 900_000.0), (10.0, 560.0), (-5.0, 700.0), (1e9, 700.0)],
+    ids=["at most", "a little less", "far later", "clocks that differ", "past", "no time that can be meant"],
+)
+def test_the_servers_own_reset_time_counts_before_what_the_client_adds(resets_in_s, floor_s):
+    """A client waits up to a quarter more than it was told, never less."""
+    detail = {"client_wait_s": 700.0, "resets_at": 1000.0 + resets_in_s}
+    assert server_floor_s(Outcome(kind=Kind.RATE_LIMITED, detail=detail), 1000.0) == floor_s
