@@ -182,9 +182,12 @@ def _wait(start: Start, config: Config, word: Word, heart: Pulse) -> None:
     while True:
         wait = Wait(start=start, config=config, beat=heart.wait)
         on_signals(lambda message, wait=wait: wait.inbox.put(message))  # type: ignore[misc]  # bound now
-        word.ready(f"waiting: {wait.words()}", adopted=False)
-        heart.ready()
-        begun = wait.until_begun()
+
+        def ready(wait: Wait = wait) -> None:
+            word.ready(f"waiting: {wait.words()}", adopted=False)
+            heart.ready()
+
+        begun = wait.until_begun(ready)
         if begun is None:
             heart.leave("leaving while no night runs")
             return

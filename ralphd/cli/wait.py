@@ -67,12 +67,13 @@ class Wait:
             f"the next night begins {due.astimezone(self.calendar.zone):%Y-%m-%d %H:%M}" if due else "no night is due"
         )
 
-    def until_begun(self) -> Begun | None:
-        """Return the next night, begun; None when somebody asked us to go."""
+    def until_begun(self, ready: Callable[[], None]) -> Begun | None:
+        """Return the next night, begun; None when somebody asked us to go. ``ready`` is called once we can be asked."""
         self._keep()
         self.log.info("waiting", what=self.words())
         control = ControlServer(Path(self.place.state), on_request(self.inbox))
         try:
+            ready()
             while not self.gone:
                 self._reread()
                 self.beat(self.words())

@@ -63,7 +63,7 @@ def test_whoever_awaits_a_stop_is_told_when_the_daemon_leaves(night):
     night.start("--width", "1")
     waiting = night.popen("stop", stderr=-1)
     try:
-        until(lambda: night.status()["night"]["state"] == "ending", "the night ends")
+        until(lambda: night.glance()["night"]["state"] == "ending", "the night ends")
         end_daemon(night, signal.SIGTERM)
         _, err = waiting.communicate(timeout=60)
         assert waiting.returncode == 1

@@ -50,26 +50,26 @@ def test_steering_one_loop_leaves_the_other_alone(night):
     night.start()
     until(lambda: both_counted(night), "both loops count")
     assert night.good("pause", "loop-1", "--now") == "held from now on: loop-1\n"
-    until(lambda: night.loops()["loop-1"]["state"] == "paused", "loop-1 is held")
+    until(lambda: night.rows()["loop-1"]["state"] == "paused", "loop-1 is held")
     before = night.loops()
-    until(lambda: night.loops()["loop-2"]["trajectory"] > before["loop-2"]["trajectory"], "loop-2 goes on")
+    until(lambda: night.rows()["loop-2"]["trajectory"] > before["loop-2"]["trajectory"], "loop-2 goes on")
     assert night.loops()["loop-1"]["trajectory"] == before["loop-1"]["trajectory"]
 
     assert json.loads(night.good("resume", "loop-1", "--json"))["loops"] == ["loop-1"]
-    until(lambda: night.loops()["loop-1"]["trajectory"] > before["loop-1"]["trajectory"], "loop-1 goes on")
+    until(lambda: night.rows()["loop-1"]["trajectory"] > before["loop-1"]["trajectory"], "loop-1 goes on")
 
     night.good("restart", "loop-1", "--clean")
-    until(lambda: night.loops()["loop-1"]["generation"] == 2, "a new generation")
+    until(lambda: night.rows()["loop-1"]["generation"] == 2, "a new generation")
 
     night.good("stop", "loop-2")
-    until(lambda: night.loops()["loop-2"]["state"] == "stopped", "loop-2 has ended")
+    until(lambda: night.rows()["loop-2"]["state"] == "stopped", "loop-2 has ended")
     refused = night.ralphd("pause", "loop-2")
     assert refused.returncode == 3
     assert "loop-2 has been stopped for this night" in refused.stderr
     assert night.good("pause", "--now") == "held from now on: loop-1\n"  # all is all that were not stopped
     assert night.good("resume", "loop-1", "loop-1") == "going on: loop-1\n"
     night.good("restart", "loop-2")  # a stopped loop may be begun again
-    until(lambda: night.loops()["loop-2"]["state"] == "running", "loop-2 runs again")
+    until(lambda: night.rows()["loop-2"]["state"] == "running", "loop-2 runs again")
 
 
 def test_an_unknown_loop_is_named_with_those_that_are_known(night):
@@ -88,7 +88,7 @@ def test_logs_tell_sentences_or_the_raw_bytes(night):
     night.start()
     until(lambda: both_counted(night), "both loops count")
     night.good("pause", "--now")
-    until(lambda: {loop["state"] for loop in night.loops().values()} == {"paused"}, "both are held")
+    until(lambda: {loop["state"] for loop in night.rows().values()} == {"paused"}, "both are held")
     told = night.good("logs", "loop-1", "--session", "1")
     assert "says: I count" in told
     assert "result: counted" in told
@@ -149,7 +149,7 @@ def test_attach_lists_the_panes_and_looks_into_one(night):
         os.waitpid(pid, 0)
     assert set(night.loops()) == {"loop-1", "loop-2"}
     before = night.loops()["loop-2"]["trajectory"]
-    until(lambda: night.loops()["loop-2"]["trajectory"] > before, "loop-2 goes on")
+    until(lambda: night.rows()["loop-2"]["trajectory"] > before, "loop-2 goes on")
 
 
 class Seen:

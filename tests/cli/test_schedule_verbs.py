@@ -101,7 +101,8 @@ def test_a_missed_time_whose_night_would_be_over_is_only_told(scheduled):
     until(lambda: scheduled.daemon_pid() is None)
     waited_since(scheduled, 5)
     scheduled.start("--only-scheduled")
-    [trouble] = until(lambda: scheduled.status()["daemon"]["trouble"], "it says what was missed")
+    assert scheduled.glance()["night"] is None  # who was told that it waits can ask it at once
+    [trouble] = until(lambda: scheduled.glance()["daemon"]["trouble"], "it says what was missed")
     assert "no daemon was awake when a night was due" in trouble
     assert scheduled.status()["night"] is None
     scheduled.good("stop")

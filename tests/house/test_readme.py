@@ -115,9 +115,9 @@ def _run(box: NightBox, arguments: list[str]) -> None:
         _look_in(box, arguments)
         return
     if arguments[0] == "stop":
-        box.wait_until(lambda: box.loops()["loop-1"]["best_score"] == 1.0, "loop-1 counted")
+        box.wait_until(lambda: box.rows()["loop-1"]["best_score"] == 1.0, "loop-1 counted")
     if arguments[0] == "logs":  # who reads the README types more slowly than this
-        box.wait_until(lambda: box.loops()["loop-1"]["trajectory"], "loop-1 has a session")
+        box.wait_until(lambda: box.rows()["loop-1"]["trajectory"], "loop-1 has a session")
     done = box.ralphd(*arguments, code=None)
     if arguments[0] == "doctor":  # a warning about this machine is no failure of the README
         assert "Traceback" not in done.stderr

@@ -72,7 +72,7 @@ def test_what_a_killed_night_left_does_not_end_the_next_one(box: NightBox) -> No
     assert "was over when its daemon died" in said.stderr
     assert "2 of 2 loops run" in said.stdout
     assert len(box.nights()) == len(first) + 1
-    box.wait_until(lambda: box.loops()["loop-1"]["best_score"] == 4, "the new night works on the new prompt")
+    box.wait_until(lambda: box.rows()["loop-1"]["best_score"] == 4, "the new night works on the new prompt")
 
 
 def test_a_night_whose_time_passed_without_a_daemon_is_followed_by_a_new_one(box: NightBox) -> None:

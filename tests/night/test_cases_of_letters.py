@@ -49,7 +49,7 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NightBox]:
         git(box.repo, "branch", f"機能-{FAMILY}")
         box.start("--for", "1h")
         box.wait_until(lambda: len(kinds(box, "loop-1")) >= 2, "two sessions")
-        box.wait_until(lambda: box.loops()["loop-1"]["best_score"] == 2, "the second is judged")
+        box.wait_until(lambda: box.rows()["loop-1"]["best_score"] == 2, "the second is judged")
         yield box
 
 

@@ -178,7 +178,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, strangers: tuple[list[subproc
         for loop, count in SESSIONS.items():
             box.wait_until(lambda loop=loop, count=count: len(kinds(box, loop)) >= count, f"{count} sessions of {loop}")
         box.wait_until(lambda: len(hidden(box.home)) == 3, "three hidden processes")
-        box.wait_until(lambda: box.loops()["loop-1"]["best_score"] == 7, "the work of loop-1 is judged")
+        box.wait_until(lambda: box.rows()["loop-1"]["best_score"] == 7, "the work of loop-1 is judged")
         held_lives = lives(int(read(box.home / "held")))
         daemons.add(box.daemon_pid())
         runners.append(box.runners())

@@ -120,7 +120,7 @@ def test_a_night_from_start_to_a_true_report(box: NightBox, cli: str) -> None:
     configure(box, AGENT[cli], cli=cli)
     before = box.user_files()
     assert "4 of 4 loops run" in box.start("--width", "4", "--for", "10m").stdout
-    box.wait_until(lambda: all((row["best_score"] or 0) >= 2 for row in box.loops().values()), "every loop is at 2")
+    box.wait_until(lambda: all((row["best_score"] or 0) >= 2 for row in box.rows().values()), "every loop is at 2")
     pane = box.pane_text("loop-1")
     box.stop()
     report = box.report()
@@ -169,7 +169,7 @@ sleep 600
 
 def seen(box: NightBox) -> str:
     """What the agent of the first loop found in its worktree."""
-    box.wait_until(lambda: box.loops()["loop-1"]["head"] not in {None, base(box)}, "the agent has committed")
+    box.wait_until(lambda: box.rows()["loop-1"]["head"] not in {None, base(box)}, "the agent has committed")
     return git(box.worktree("loop-1"), "show", "HEAD:seen")
 
 
@@ -321,7 +321,7 @@ def test_a_daemon_killed_while_it_verifies_leaves_no_verifier_and_no_gap(box: Ni
     os.kill(box.daemon_pid(), signal.SIGKILL)
     box.wait_until(lambda: not box.owned(), "the daemon is dead")
     box.start()
-    box.wait_until(lambda: box.loops()["loop-1"]["best_score"] == 1, "the commit has its verdict")
+    box.wait_until(lambda: box.rows()["loop-1"]["best_score"] == 1, "the commit has its verdict")
     box.wait_until(lambda: not os.path.exists(f"/proc/{stuck.read_text().strip()}"), "the old verifier has gone")
     box.stop()
     given = [entry.body.verdict for entry in box.journal(events.VerdictGiven, "loop-1")]
@@ -415,9 +415,9 @@ def test_the_best_commit_can_be_taken_though_its_loop_left_it_behind(box: NightB
     go = box.root / "go"
     configure(box, REGRETS.format(go=go))
     box.start("--width", "1")
-    box.wait_until(lambda: box.loops()["loop-1"]["best_score"] == 9, "nine is verified")
+    box.wait_until(lambda: box.rows()["loop-1"]["best_score"] == 9, "nine is verified")
     go.touch()
-    box.wait_until(lambda: box.loops()["loop-1"]["score"] == 1, "one is verified")
+    box.wait_until(lambda: box.rows()["loop-1"]["score"] == 1, "one is verified")
     box.stop()
     report = box.report()
     is_true(report, box.repo, box.root)
@@ -464,11 +464,11 @@ def test_a_refused_key_holds_every_loop_until_it_is_mended(box: NightBox) -> Non
     commit(box.repo, "Bring the counter")
     configure(box, REFUSED.format(mended=mended))
     box.start("--width", "2")
-    box.wait_until(lambda: {row["state"] for row in box.loops().values()} == {"paused"}, "both loops are held")
+    box.wait_until(lambda: {row["state"] for row in box.rows().values()} == {"paused"}, "both loops are held")
     assert "inference.auth" in box.outcomes()
     mended.touch()
     box.ralphd("resume")
-    box.wait_until(lambda: all(row["best_score"] for row in box.loops().values()), "both go on")
+    box.wait_until(lambda: all(row["best_score"] for row in box.rows().values()), "both go on")
     box.stop()
     report = box.report()
     is_true(report, box.repo, box.root)
@@ -533,7 +533,7 @@ def test_nights_from_two_state_folders_lose_no_result(box: NightBox, tmp_path: P
     with night_box(tmp_path / "second", box.repo) as second, night_box(tmp_path / "third", box.repo) as third:
         for one in (box, second):
             one.start("--width", "1")
-            one.wait_until(lambda one=one: one.loops()["loop-1"]["best_score"], "it has a result")
+            one.wait_until(lambda one=one: one.rows()["loop-1"]["best_score"], "it has a result")
         assert box.nights() == second.nights()
         for one in (box, second):
             one.stop()
@@ -556,7 +556,7 @@ def test_one_night_serves_two_repositories(box: NightBox) -> None:
         + task.format(name="'there'", repo=json.dumps(str(other)), verifier=json.dumps(VERIFIER))
     )
     box.start("--width", "2")
-    box.wait_until(lambda: all((row["best_score"] or 0) >= 2 for row in box.loops().values()), "both loops are at 2")
+    box.wait_until(lambda: all((row["best_score"] or 0) >= 2 for row in box.rows().values()), "both loops are at 2")
     box.stop()
     report = box.report()
     assert [(loop["id"], loop["task"]) for loop in report["loops"]] == [("here-1", "here"), ("there-1", "there")]

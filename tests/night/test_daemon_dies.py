@@ -376,7 +376,7 @@ def test_a_frozen_daemon_costs_no_loop_anything(box: NightBox) -> None:
     assert all(len(box.records(loop)) > told[loop] for loop in runners), "the loops run on"
     os.kill(daemon, signal.SIGCONT)
     box.wait_until(lambda: "host.suspended" in box.outcomes(), "the gap is noted")
-    box.wait_until(lambda: box.status()["fleet"]["running"] == 2, "it answers again")
+    box.wait_until(lambda: box.glance()["fleet"]["running"] == 2, "it answers again")
     assert (box.runners(), box.daemon_pid()) == (runners, daemon)
     box.stop()
     must_hold_at_the_end(box)
@@ -432,7 +432,7 @@ def test_a_stopped_loop_stays_stopped_though_everything_died(box: NightBox) -> N
     box.start("--width", "2")
     box.wait_for(records.TrajectoryEnded, 1, "loop-1")
     box.ralphd("stop", "loop-1")
-    box.wait_until(lambda: box.loops()["loop-1"]["state"] == "stopped", "loop-1 has stopped")
+    box.wait_until(lambda: box.rows()["loop-1"]["state"] == "stopped", "loop-1 has stopped")
     box.wait_for(records.RunnerStopped, 1, "loop-1")
     head = git(box.repo, "-C", str(box.worktree("loop-1")), "rev-parse", "HEAD")
     kill_daemon(box)
@@ -442,7 +442,7 @@ def test_a_stopped_loop_stays_stopped_though_everything_died(box: NightBox) -> N
     before = box.runners()["loop-2"]
     box.start()
     box.wait_until(lambda: box.runners()["loop-2"] != before, "loop-2 has a new runner")
-    box.wait_until(lambda: box.loops()["loop-2"]["state"] == "running", "loop-2 runs again")
+    box.wait_until(lambda: box.rows()["loop-2"]["state"] == "running", "loop-2 runs again")
     assert box.loops()["loop-1"]["state"] == "stopped"
     assert git(box.repo, "-C", str(box.worktree("loop-1")), "rev-parse", "HEAD") == head
     spawned = [e.loop for e in box.journal(events.ActionIntended) if e.body.type == "SpawnRunner"]

@@ -128,7 +128,7 @@ def test_a_full_disk_of_the_worktrees_alone(tmp_path: Path) -> None:
         box.start("--for", "1h")
         daemon = box.daemon_pid()
         box.wait_until((box.home / "full").exists, "an agent has filled the disk")
-        box.wait_until(lambda: "paused" in {row["state"] for row in box.loops().values()}, "the night is narrower")
+        box.wait_until(lambda: "paused" in {row["state"] for row in box.rows().values()}, "the night is narrower")
         assert box.daemon_pid() == daemon
         halves = [path for path in (box.state / "nights").rglob("*") if path.name.endswith((".draft", ".new"))]
         assert halves == []
@@ -139,7 +139,7 @@ def test_a_full_disk_of_the_worktrees_alone(tmp_path: Path) -> None:
         box.wait_until(lambda: noted(box, Kind.DISK_LOW), "what it was is recorded once it is over")
         assert f"{box.state}/worktrees has" in noted(box, Kind.DISK_LOW)[0]
         box.ralphd("scale", "2")  # ralphd itself would wait ten minutes before it trusts the disk again
-        box.wait_until(lambda: {row["state"] for row in box.loops().values()} == {"running"}, "all run again")
+        box.wait_until(lambda: {row["state"] for row in box.rows().values()} == {"running"}, "all run again")
         known = len(box.journal(records.TrajectoryEnded, "loop-1"))
         box.wait_for(records.TrajectoryEnded, known + 2, "loop-1")
         assert box.outcomes("loop-1")[-1] == "done.next"

@@ -122,7 +122,7 @@ def test_a_night_against_a_server_that_refuses_then_flaps_then_works(box: NightB
         box.wait_until(lambda: all_wait(box, "inference.quota"), "all wait for the quota")
         assert len(server.asked) <= LOOPS
         needs = "the quota is used up: loop-1, loop-2, loop-3, loop-4 wait "
-        box.wait_until(lambda: needs in str(box.status()["daemon"]["trouble"]), "a person is told")
+        box.wait_until(lambda: needs in str(box.glance()["daemon"]["trouble"]), "a person is told")
         # They say now: it is tried, and refused again, for another reason.
         server.mood, asked = ("busy", "busy", "slow"), len(server.asked)
         box.ralphd("resume", "--now")
@@ -139,7 +139,7 @@ def test_a_night_against_a_server_that_refuses_then_flaps_then_works(box: NightB
         server.mood = ("ok",)
         asked = len(server.asked)
         box.wait_until(lambda: len(set(server.answered[-20:])) == LOOPS and len(server.asked) > asked, "all work")
-        box.wait_until(lambda: all((row["best_score"] or 0) >= 2 for row in box.loops().values()), "all have gained")
+        box.wait_until(lambda: all((row["best_score"] or 0) >= 2 for row in box.rows().values()), "all have gained")
         box.stop()
     report = box.report()
     ends = {entry.body.outcome.kind.value for entry in box.journal(records.TrajectoryEnded)}

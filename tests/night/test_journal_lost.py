@@ -67,7 +67,7 @@ def test_a_night_survives_a_journal_of_garbage_without_any_backup(box: NightBox)
     count = len(box.journal(records.TrajectoryEnded))
     box.wait_for(records.TrajectoryEnded, count + 2)  # they go on
     box.ralphd("pause", "loop-1")  # and they heed: orders of now are newer than those of before
-    box.wait_until(lambda: box.loops()["loop-1"]["state"] == "paused", "the loop pauses")
+    box.wait_until(lambda: box.rows()["loop-1"]["state"] == "paused", "the loop pauses")
     box.stop("--now")
     report = box.report()
     assert report["outcomes"]["daemon.journal_error"] == 1
@@ -82,7 +82,7 @@ def test_a_night_goes_on_from_the_newest_backup_and_what_was_paused_stays_paused
     copy = back_up(str(box.state / "journal.db"), time.time())
     kept = max(ids(box))
     box.ralphd("pause", "loop-1")  # after the backup: only the loop's own order knows
-    box.wait_until(lambda: box.loops()["loop-1"]["state"] == "paused", "the loop pauses")
+    box.wait_until(lambda: box.rows()["loop-1"]["state"] == "paused", "the loop pauses")
     night, runners = box.nights()[-1], box.runners()
     kill_daemon(box)
     told = told_by_runners(box, night)
@@ -175,7 +175,7 @@ def test_a_journal_that_is_spoilt_under_its_daemon_costs_no_loop_anything(
         lambda: all(len(told_by_runners(box, night)[loop]) > count + 6 for loop, count in before.items()),
         "the loops go on",
     )
-    told_so = box.wait_until(lambda: box.status()["daemon"]["trouble"], "status answers from memory, and says it")
+    told_so = box.wait_until(lambda: box.glance()["daemon"]["trouble"], "status answers from memory, and says it")
     assert any("journal" in line for line in told_so)
     assert {row["state"] for row in box.status()["loops"]} == {"running"}
     for verb in ("report", "journal"):

@@ -58,7 +58,7 @@ def works(box: NightBox, before: str = ":") -> None:
     assert "Traceback" not in done.stderr
     (loop,) = box.loops()
     box.wait_until(lambda: kinds(box, loop)[:2] == ["done.next"] * 2, "two sessions have ended")
-    box.wait_until(lambda: box.loops()[loop]["best_score"] == 2, "both are verified")
+    box.wait_until(lambda: box.rows()[loop]["best_score"] == 2, "both are verified")
     assert box.ralphd("status").stdout
     assert "Traceback" not in box.log()
     box.stop("--now")

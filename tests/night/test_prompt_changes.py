@@ -99,7 +99,7 @@ def test_each_session_reads_what_lies_there_or_none_begins(box: NightBox) -> Non
         prompt.unlink()
         spoil(prompt, box.home)
         end(box, session)
-        box.wait_until(lambda words=words: words in box.loops()["loop-1"]["note"], f"status says: {words}")
+        box.wait_until(lambda words=words: words in box.rows()["loop-1"]["note"], f"status says: {words}")
         assert box.loops()["loop-1"]["state"] == "paused"
         assert not (box.home / f"given-{session + 1}").exists()
         prompt.with_name("new").write_text(f"after it {words}\n")

@@ -81,7 +81,7 @@ def test_a_wait_that_its_client_announces_is_shown_counted_and_cut_and_its_sessi
     with serving(script) as server:
         configure(box, server)
         box.start("--width", str(len(LOOPS)))
-        box.wait_until(lambda: all(WAITS.fullmatch(row["note"]) for row in box.loops().values()), "both loops wait")
+        box.wait_until(lambda: all(WAITS.fullmatch(row["note"]) for row in box.rows().values()), "both loops wait")
         script.used_up = False
         box.ralphd("resume", "--now")
         for loop in LOOPS:

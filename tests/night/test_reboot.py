@@ -48,7 +48,7 @@ def strangers():
 
 
 def power_cut(night: LiveNight) -> None:
-    until(lambda: all(loop["trajectory"] for loop in night.loops().values()), "every loop is in a session")
+    until(lambda: all(loop["trajectory"] for loop in night.rows().values()), "every loop is in a session")
     end = time.monotonic() + 30
     while (left := night.left()) and time.monotonic() < end:
         for pid in left:
@@ -125,7 +125,7 @@ def test_a_night_goes_on_after_a_reboot_and_no_stranger_is_signalled(night, stra
     assert "2 of 2 loops run" in night.start()
     assert night.status()["night"]["id"] == name
     before = {loop: row["trajectory"] for loop, row in night.loops().items()}
-    until(lambda: all(row["trajectory"] > before[loop] for loop, row in night.loops().items()), "the loops go on")
+    until(lambda: all(row["trajectory"] > before[loop] for loop, row in night.rows().items()), "the loops go on")
     assert len(rebooted(night)) == 1
     assert alive_all(made)
     os.kill(night.daemon_pid(), signal.SIGKILL)

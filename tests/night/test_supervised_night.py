@@ -70,7 +70,7 @@ def test_a_model_that_obeys_every_log_harms_nobody_and_no_secret_leaves(tmp_path
         with cast(tmp_path, parts(tmp_path, text), toml, {"n": "0\n"}, environ=environ) as box:
             box.start()
             box.wait_for(Consulted, 3, loop="loop-1")
-            box.wait_until(lambda: (box.loops()["loop-2"]["best_score"] or 0) >= 3, "the healthy loop goes on")
+            box.wait_until(lambda: (box.rows()["loop-2"]["best_score"] or 0) >= 3, "the healthy loop goes on")
             loops = box.loops()
             box.stop()
             told = box.report()
@@ -108,7 +108,7 @@ def test_a_model_that_is_down_all_night_costs_nothing_and_the_report_says_so(tmp
         tells = box.wait_until(
             lambda: [e for e in box.journal(ActionIntended, "loop-1") if e.body.type == "Tell"], "the policy acts"
         )
-        box.wait_until(lambda: (box.loops()["loop-2"]["best_score"] or 0) >= 2, "the healthy loop goes on")
+        box.wait_until(lambda: (box.rows()["loop-2"]["best_score"] or 0) >= 2, "the healthy loop goes on")
         trouble = box.status()["daemon"]["trouble"]
         box.stop()
         noted = [e.body.outcome.kind for e in box.journal(OutcomeNoted)]

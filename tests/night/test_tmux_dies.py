@@ -97,7 +97,7 @@ def test_a_killed_server_costs_each_loop_one_session_and_leaves_nothing(
     os.kill(server, signal.SIGKILL)
     began = time.monotonic()
     box.wait_until(lambda: not set(before.values()) & set(box.runners().values()), "each loop has a new runner")
-    box.wait_until(lambda: box.status()["fleet"]["running"] == WIDTH, "all run")
+    box.wait_until(lambda: box.glance()["fleet"]["running"] == WIDTH, "all run")
     box.wait_for(records.TrajectoryStarted, 2 * WIDTH)
     resumed_after_s = time.monotonic() - began
     box.wait_until(lambda: not any(map(alive, children)), "the hidden children are gone", 30)
@@ -122,7 +122,7 @@ def test_windows_that_a_person_closes_stay_closed(box: NightBox) -> None:
     for loop in closed:
         tmux(box, "kill-window", "-t", f"=ralphd:={loop}")
     states = {loop: "paused" if loop in closed else "running" for loop in before}
-    box.wait_until(lambda: {loop: row["state"] for loop, row in box.loops().items()} == states, "those four are paused")
+    box.wait_until(lambda: {loop: row["state"] for loop, row in box.rows().items()} == states, "those four are paused")
     intended = [e for e in box.journal(events.ActionIntended) if e.body.type == "Pause"]
     assert sorted((entry.loop, entry.body.by) for entry in intended) == sorted((loop, "operator") for loop in closed)
     assert spawns(box) == dict.fromkeys(before, 1)
@@ -130,7 +130,7 @@ def test_windows_that_a_person_closes_stay_closed(box: NightBox) -> None:
     assert all(now[loop] == before[loop] for loop in before if loop not in closed)
     assert not lost(box)
     box.ralphd("resume", "loop-2")
-    box.wait_until(lambda: box.loops()["loop-2"]["state"] == "running", "the resumed one runs")
+    box.wait_until(lambda: box.rows()["loop-2"]["state"] == "running", "the resumed one runs")
 
 
 def test_a_wedged_tmux_stops_neither_status_nor_starts_a_storm(box: NightBox) -> None:
@@ -155,5 +155,5 @@ def test_a_wedged_tmux_stops_neither_status_nor_starts_a_storm(box: NightBox) ->
     assert spawns(box)["loop-1"] <= 4
     assert spawns(box)["loop-2"] == 1
     flag.unlink()
-    box.wait_until(lambda: box.loops()["loop-1"]["state"] == "running", "the loop runs again")
+    box.wait_until(lambda: box.rows()["loop-1"]["state"] == "running", "the loop runs again")
     assert box.runners()["loop-2"] == before["loop-2"]

@@ -69,13 +69,13 @@ def test_a_person_watches_and_steers_a_night(box: NightBox, terminal: Terminal) 
 
     terminal.press("p")
     terminal.wait("held at the end of the session: loop-1")
-    box.wait_until(lambda: box.loops()["loop-1"]["state"] == "paused", "loop-1 is paused")
+    box.wait_until(lambda: box.rows()["loop-1"]["state"] == "paused", "loop-1 is paused")
     terminal.wait(r"(?m)^loop-1 +paused")
     assert box.loops()["loop-2"]["state"] != "paused"
 
     terminal.press("r")
     terminal.wait("going on: loop-1")
-    box.wait_until(lambda: box.loops()["loop-1"]["state"] != "paused", "loop-1 goes on")
+    box.wait_until(lambda: box.rows()["loop-1"]["state"] != "paused", "loop-1 goes on")
 
     terminal.press("n")
     terminal.wait("A note for loop-1")

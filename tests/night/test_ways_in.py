@@ -240,8 +240,8 @@ def observe(box: NightBox, secrets: list[str], watcher: Watcher) -> Told:
     server = peer_pid(socket_path(str(box.state), box.env))
     for name in ("environ", "steered", "said-orphan", "said-tmux", "driven", "swapped"):
         box.wait_until(lambda name=name: (box.home / name).exists(), f"{name} is there")
-    box.wait_until(lambda: box.loops()["loop-4"]["state"] == "paused", "three sessions have told secrets")
-    box.wait_until(lambda: box.loops()["loop-4"]["best_score"] == 1, "a commit is verified")
+    box.wait_until(lambda: box.rows()["loop-4"]["state"] == "paused", "three sessions have told secrets")
+    box.wait_until(lambda: box.rows()["loop-4"]["best_score"] == 1, "a commit is verified")
     (agent,) = {body["pid"] for body in bodies(box, "loop-1", "AgentStarted")}
     environ = Path(f"/proc/{agent}/environ").read_bytes()
     (box.root / "seen-from-outside").write_bytes(environ)

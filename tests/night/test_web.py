@@ -91,7 +91,7 @@ def sessions(night):
 def test_sixty_four_loops_are_looked_at_by_ten_and_never_notice(night, terminal):
     night.toml.write_text(f"{night.toml.read_text()}\n[supervisor]\nwidth_max = {LOOPS}\n")
     night.start("--width", str(LOOPS))
-    until(lambda: {loop["state"] for loop in night.loops().values()} == {"running"}, "every loop runs")
+    until(lambda: {loop["state"] for loop in night.rows().values()} == {"running"}, "every loop runs")
     ran = sessions(night)
     process, site = web(night)
     terminal.run(sys.executable, "-P", "-m", "ralphd", "top")
@@ -110,7 +110,7 @@ def test_sixty_four_loops_are_looked_at_by_ten_and_never_notice(night, terminal)
     until(lambda: "1 paused" in listeners[0].text, "the pause is seen")
     terminal.wait(r"(?m)^loop-7 +paused")  # what needs a person stands first
     night.good("resume", "loop-7")
-    until(lambda: night.loops()["loop-7"]["state"] == "running", "it goes on")
+    until(lambda: night.rows()["loop-7"]["state"] == "running", "it goes on")
     for pid in (process.pid, top):
         os.kill(pid, signal.SIGKILL)
     assert end(process, signal.SIGKILL) == ""
@@ -133,7 +133,7 @@ def test_a_night_is_steered_from_a_page_and_its_end_is_told(night):
     with hook() as place:
         night.toml.write_text(night.toml.read_text() + f'\n[notify]\nurls = ["{place.url}"]\n')
         night.start()
-        until(lambda: all(loop["state"] == "running" for loop in night.loops().values()), "both loops run")
+        until(lambda: all(loop["state"] == "running" for loop in night.rows().values()), "both loops run")
         process, site = web(night)
         listener = Listener(site, "/events/loop/loop-1")
         until(lambda: "event: regions" in listener.text, "a stream is open")
@@ -148,9 +148,9 @@ def test_a_night_is_steered_from_a_page_and_its_end_is_told(night):
         process, site = web(night, "--allow-actions")
         assert site.post("/act", {"verb": "resume", "loop": "nobody"}).status == 409
         assert site.post("/act", {"verb": "resume", "loop": "loop-1"}).body == "resume: loop-1"
-        until(lambda: night.loops()["loop-1"]["state"] == "running", "it goes on")
+        until(lambda: night.rows()["loop-1"]["state"] == "running", "it goes on")
         (night.root / "go-loop-2").touch()
-        until(lambda: night.loops()["loop-2"]["trajectory"] > 2, "sessions end and begin")
+        until(lambda: night.rows()["loop-2"]["trajectory"] > 2, "sessions end and begin")
         held = Listener(site, "/events/now")
         until(lambda: "event: regions" in held.text, "a stream is open")
         night.good("stop", "--now")
@@ -187,7 +187,7 @@ def test_a_spent_budget_is_told_everywhere_and_ends_the_night_that_is_to_end_by_
             assert "Nothing is stopped by that" in " ".join(night.good("status").split())
             sessions_then = sum(loop["trajectory"] for loop in night.loops().values())
             until(
-                lambda: sum(loop["trajectory"] for loop in night.loops().values()) > sessions_then + 2,
+                lambda: sum(loop["trajectory"] for loop in night.rows().values()) > sessions_then + 2,
                 "the night goes on",
             )
             assert sum(told in one["message"] for one in place.told) == 1

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from support.glances import glance, loops_at
 from support.repositories import ENV, commit, git
 
 from ralphd.edges.tmux_socket import peer_pid, socket_path
@@ -113,6 +114,13 @@ class LiveNight:
 
     def loops(self) -> dict[str, dict]:
         return {loop["id"]: loop for loop in self.status()["loops"]}
+
+    def glance(self) -> dict:
+        """What ``status`` tells, without a process: for who asks again and again."""
+        return glance(self.state)
+
+    def rows(self) -> dict[str, dict]:
+        return loops_at(self.state)
 
     def journal(self, what: str, *args: str) -> list[dict]:
         return [json.loads(line) for line in self.good("journal", what, "--json", *args).splitlines()]

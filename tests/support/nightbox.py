@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from support.glances import glance, loops_at
 from support.repositories import everything
 
 from ralphd.core import events
@@ -31,6 +32,8 @@ PEOPLE = "[user]\nname = Ada\nemail = ada@example.org\n"
 OURS_IN_GIT = (".git/objects", ".git/refs/ralphd")  # what a night may leave in the repository it worked for
 
 Answer = TypeVar("Answer")
+Written = tuple[tuple[int, int, int], ...]
+CLOCK_STEP_NS = 100_000_000  # by far more than the clock of any file's times takes for a step
 
 
 def until(
@@ -66,6 +69,8 @@ class NightBox:
             "LANG": "C.UTF-8",
             "RALPHD_STATE": str(state),
         }
+        self._written: Written = ()
+        self._read: dict[str, Any] = {}
 
     def env_of_strangers(self) -> dict[str, str]:
         """The environment of a process that has nothing to do with any night."""
@@ -115,25 +120,41 @@ class NightBox:
         """The loops as `status` tells them, by id."""
         return {row["id"]: row for row in self.status()["loops"]}
 
+    def glance(self) -> dict[str, Any]:
+        """What `status --json` tells, without a process: for who asks again and again."""
+        return glance(self.state)
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """As `loops`, of a glance."""
+        return loops_at(self.state)
+
     def nights(self) -> list[str]:
-        try:
-            reader = JournalReader.open(str(self.state / "journal.db"))
-        except NothingRunning:
-            return []
-        with contextlib.closing(reader):
-            return [row.id for row in reader.nights()]
+        return list(self._of_journal("nights", lambda reader: [row.id for row in reader.nights()]) or [])
 
     def journal(self, body: type | None = None, loop: str | None = None) -> list[Entry]:
         """The newest night's entries: those with such a body, of that loop."""
         nights = self.nights()
         if not nights:
             return []
-        with contextlib.closing(JournalReader.open(str(self.state / "journal.db"))) as reader:
-            return [
-                entry
-                for entry in reader.entries(nights[-1])
-                if (body is None or isinstance(entry.body, body)) and loop in {None, entry.loop}
-            ]
+        types = None if body is None else [body.__name__]
+        asked = f"{nights[-1]} {types}"
+        entries = self._of_journal(asked, lambda reader: list(reader.entries(nights[-1], types=types)))
+        return [entry for entry in entries or [] if loop in {None, entry.loop}]
+
+    def _of_journal(self, asked: str, read: Callable[[JournalReader], Answer]) -> Answer | None:
+        """Read once what the journal holds until it is written to again: a test asks a hundred times for one change."""
+        written = written_last(self.state / "journal.db")
+        if written != self._written:
+            self._written, self._read = written, {}
+        if written and asked in self._read:
+            return self._read[asked]
+        try:
+            reader = JournalReader.open(str(self.state / "journal.db"))
+        except NothingRunning:
+            return None
+        with contextlib.closing(reader):
+            self._read[asked] = answer = read(reader)
+        return answer
 
     def outcomes(self, loop: str | None = None) -> list[str]:
         """The kinds of all outcomes in order, as `ralphd journal outcomes` counts them."""
@@ -215,11 +236,7 @@ class NightBox:
         return f"{pid} {command.decode(errors='replace')}" if found and not dead else ""
 
     def _nonces(self) -> set[str]:
-        if not self.nights():
-            return set()
-        with contextlib.closing(JournalReader.open(str(self.state / "journal.db"))) as reader:
-            entries = [entry for night in self.nights() for entry in reader.entries(night)]
-        return {entry.body.loop.nonce for entry in entries if isinstance(entry.body, events.LoopAdded)}
+        return self._of_journal("nonces", _nonces_of) or set()
 
     def owned(self) -> bool:
         """Whether a daemon lives: the kernel's lock says so."""
@@ -265,6 +282,22 @@ def night_box(root: Path, repo: Path, environ: Mapping[str, str] | None = None) 
             box.assert_nothing_left()
         finally:
             box.clean_up()
+
+
+def written_last(path: Path) -> Written:
+    """Tell one state of a SQLite file from any other; empty while that can't be told: what was written just now may go on."""
+    found = []
+    for name in (path, f"{path}-wal"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.stat(name))
+    if any(time.time_ns() - file.st_mtime_ns < CLOCK_STEP_NS for file in found):
+        return ()
+    return tuple((file.st_ino, file.st_mtime_ns, file.st_size) for file in found)
+
+
+def _nonces_of(reader: JournalReader) -> set[str]:
+    entries = [entry for night in reader.nights() for entry in reader.entries(night.id, types=["LoopAdded"])]
+    return {entry.body.loop.nonce for entry in entries}
 
 
 def _pids() -> list[int]:
