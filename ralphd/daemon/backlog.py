@@ -55,4 +55,4 @@ class Backlog:
             f"the verifier of {task} is behind: {loops} loops wait to be judged, {turns * verdict_s / 60:.0f} minutes; "
             f"task.verify.slots ({slots}) says how many are at once"
         )
-        return Strain(kind=Kind.HOST_LIMITS, words=words, narrows=narrows, shows_s=LASTING_S)
+        return Strain(kind=Kind.HOST_LIMITS, words=words, narrows=narrows, shows_s=LASTING_S, task=task)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 
 from support.stories import BASE, Story
 
 from ralphd.core import events, records
 from ralphd.core.exchange import Want
+from ralphd.core.model import Loop, Verifier
 from ralphd.core.outcomes import Kind, Outcome
 from ralphd.core.policy import Strain
 from ralphd.core.policy.scaling import WIDEN_AFTER_S, to_park
@@ -194,6 +196,7 @@ def test_behind_its_verifier_a_night_gets_narrower_and_stays_so() -> None:
     assert set(widths[-420:]) == {8}
     (scaled,) = bodies_of(story, "Scale")
     assert "the verifier of main is behind" in scaled.why
+    assert {strain.task for strain in story.night.sight.strains} == {"main"}
     assert story.daemon.troubles[Kind.HOST_LIMITS].startswith("the verifier of main is behind")
     assert not [order for name in story.night.state.loops for order in story.folders.orders[f"/f/{name}"] if order.now]
 
@@ -297,3 +300,57 @@ def test_the_one_that_tries_changes() -> None:
     story.step(600)
     story.step(1)
     assert parked(story) == {"l1", "l3"}
+
+
+class TwoTasks(Story):
+    """Every other loop works on a second task."""
+
+    def start_daemon(self) -> None:
+        other = replace(self.task(), name="other", verifier=Verifier())
+        self.journal.submit([self.entry("", events.TaskAdded(task=other))])
+        super().start_daemon()
+
+    @staticmethod
+    def loop(name: str) -> Loop:
+        return replace(Story.loop(name), task="main" if int(name[1:]) % 2 else "other")
+
+
+BEHIND = Strain(kind=Kind.HOST_LIMITS, words="the verifier of main is behind", shows_s=900.0, task="main")
+
+
+def test_a_verifier_that_is_behind_holds_back_the_loops_of_its_own_task_alone() -> None:
+    story = TwoTasks(loops=8)
+    story.begin()
+    story.daemon.hooks.strains = lambda: (BEHIND,)
+    story.step(5)
+    story.step(1)
+    assert story.night.state.width == 6
+    assert len(parked(story)) == 2
+    assert parked(story) < {"l1", "l3", "l5", "l7"}
+    for _ in range(4):
+        story.step(900)
+        story.step(1)
+    assert story.night.state.width == 5  # the last loop of a task goes on
+    assert len(parked(story)) == 3
+    assert parked(story) < {"l1", "l3", "l5", "l7"}
+    story.ask("stop", loops=["l2", "l4"])
+    story.step(5)
+    assert len(parked(story)) == 3  # the room of others is none for those whose verifier is behind
+    story.ask("scale", width=8)
+    story.step(5)
+    assert parked(story) == set()  # but a person's word counts
+
+
+def test_a_machine_that_is_short_itself_holds_back_whoever_has_the_least_to_lose() -> None:
+    story = TwoTasks(loops=8)
+    story.begin()
+    for name in ("l1", "l3", "l5", "l7"):
+        head = name[1:].rjust(40, "f")
+        story.will_say(head, float(name[1:]))
+        story.session_ends(name, 1, head=head)
+        story.step(5)
+    story.daemon.hooks.strains = lambda: (BEHIND, MEMORY)
+    story.step(5)
+    story.step(1)
+    assert story.night.state.width == 4
+    assert len(parked(story) & {"l2", "l4", "l6", "l8"}) == 3

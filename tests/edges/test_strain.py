@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,18 @@ def test_a_machine_with_room_has_no_strain(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("full", "danger"), [("20.00", False), ("75.10", True)])
 def test_time_lost_for_want_of_memory_is_strain(tmp_path: Path, full: str, danger: bool) -> None:
     assert memory_and_limits(a_machine(tmp_path / "proc", full=full), tmp_path) == [(Kind.MEMORY_PRESSURE, danger)]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/pressure/memory"), reason="this kernel tells no pressure (PSI)")
+def test_the_pressure_that_this_very_kernel_tells_is_understood(tmp_path: Path) -> None:
+    """Else a kernel with another format would never be under pressure."""
+    said = Path("/proc/pressure/memory").read_text()
+    stalled = strain._stalled("/proc/pressure/memory")
+    assert stalled is not None, said
+    assert 0.0 <= stalled <= 100.0
+    proc = Path(a_machine(tmp_path / "proc"))
+    (proc / "pressure" / "memory").write_text(re.sub(r"(full avg10=)[0-9.]+", r"\g<1>33.33", said))
+    assert memory_and_limits(str(proc), tmp_path) == [(Kind.MEMORY_PRESSURE, False)]
 
 
 def test_terminals_run_out(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from support.livenight import LiveNight, until
+from support.repositories import git
 
 from ralphd.edges.journal_schema import CHECKED, checksum
 from ralphd.edges.processes import boot_id, identity
@@ -154,3 +155,59 @@ def test_a_night_whose_time_passed_while_the_machine_was_off_is_closed_and_repor
     assert len(rebooted(night)) == 1
     assert alive_all(made)
     assert not night.left()
+
+
+GOAL = """\
+[night]
+width = 2
+
+[agent]
+cli = "command"
+program = "{program}"
+
+[[task]]
+name = "short"
+
+[task.verify]
+command = "cat n"
+score = 'regex:(\\d+)'
+goal = 2
+
+[[task]]
+name = "long"
+
+[task.verify]
+command = "cat n"
+score = 'regex:(\\d+)'
+"""
+
+
+@pytest.fixture
+def two_tasks(tmp_path):
+    live = LiveNight(tmp_path, toml=GOAL)
+    yield live
+    live.clean_up()
+
+
+def test_a_goal_that_was_reached_stays_so_after_a_reboot_and_can_be_taken(two_tasks, strangers):
+    """Seen: a worker that was done, and not merged yet, was found dead after a reboot and started again."""
+    night, made = two_tasks, []
+    night.start("--for", "1h")
+    loops = {row["task"]: name for name, row in night.loops().items()}
+    done, other = loops["short"], loops["long"]
+    until(lambda: night.loops()[done]["state"] == "stopped", "the short task has reached its goal")
+    worktree = next(night.state.glob(f"worktrees/**/{done}"))
+    head = git(night.repo, "-C", str(worktree), "rev-parse", "HEAD")
+    best = night.loops()[done]["best_score"]
+    power_cut(night)
+    come_up_again(night, lambda: made.append(strangers()) or made[-1])
+    night.start()
+    before = night.loops()[other]["trajectory"]
+    until(lambda: night.loops()[other]["trajectory"] > before, "the other loop goes on")
+    assert night.loops()[done]["state"] == "stopped"
+    assert git(night.repo, "-C", str(worktree), "rev-parse", "HEAD") == head
+    spawned = [row["loop"] for row in night.journal("actions") if row["action"] == "SpawnRunner"]
+    assert spawned.count(done) == 1
+    assert spawned.count(other) == 2
+    night.good("take", "best", "--task", "short", "--to", "taken")
+    assert float(git(night.repo, "show", "taken:n")) == best

@@ -100,7 +100,7 @@ class Player(Story):
         number, head = max(loop.trajectory, 1), self.repositories.tips[name].commit
         if loop.reset_to:
             head = loop.reset_to
-        if "score" in given or "head" in given or "unscored" in given or "slow" in given:
+        if "score" in given or "head" in given or {"unscored", "slow", "cut"} & given.keys():
             head = self.commit(name, given)
         before = head if self.repositories.tips[name].commit == head else self.repositories.tips[name].commit
         self.repositories.tips[name] = Head(commit=head, tree=f"tree of {head}")
@@ -132,6 +132,8 @@ class Player(Story):
             more |= {"kind": Kind.TAMPERED, "tampered": ("tests/t.py",)}
         if "unscored" in given:
             more |= {"kind": Kind.VERIFY_FAILED, "output": "/verdicts/1.txt"}
+        if "cut" in given:
+            more |= {"kind": Kind.VERIFY_FAILED, "cut_off": True}
         score = float(given["score"]) if "score" in given else None
         verdict = self.verdict(name, made, score=score, passed="passed" in given, **more)
         self.judge.verdicts[made] = [verdict, verdict]
@@ -179,6 +181,12 @@ class Player(Story):
 
     def do_held(self, name: str, given: dict[str, str]) -> None:
         self.tell(name, records.Held(kind=KINDS[next(iter(given))].value, why="refused"))
+        self.step()
+
+    def do_account(self, name: str, given: dict[str, str]) -> None:
+        """Its agent is known to inference by that name."""
+        number, account = self.loop_state(name).trajectory, next(iter(given))
+        self.tell(name, records.AgentStarted(pid=100, start_ticks=1, attempt=1, account=account), number, f"n{number}")
         self.step()
 
     def do_tool(self, name: str, given: dict[str, str]) -> None:

@@ -41,7 +41,7 @@ class Strain:
     """Something that the machine is short of. ``kind`` is the outcome it is told as; ``danger``: of losing work.
 
     One that no longer ``narrows`` is passing: the night gets no wider before it is over. ``shows_s``: how long it takes
-    until a narrower night can show in it.
+    until a narrower night can show in it. ``task``: whose loops bring it about, if it is one task's alone.
     """
 
     kind: Kind
@@ -49,6 +49,7 @@ class Strain:
     danger: bool = False
     narrows: bool = True
     shows_s: float = 60.0  # a loop that is held back goes on to its session's end
+    task: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from ralphd.core import actions
 from ralphd.core.actions import Decision
-from ralphd.core.exchange import Want
 from ralphd.core.outcomes import Kind
-from ralphd.core.policy.present import Present
+from ralphd.core.policy.present import Present, Strain
 from ralphd.core.policy.running import wanted
 from ralphd.core.state import LoopState, NightState
 
@@ -29,12 +28,21 @@ def rescale(state: NightState, present: Present) -> Iterator[Decision]:
     for_s = state.second(present.now) - state.widths[-1][0]
     strained = [strain for strain in present.strains if strain.narrows]
     if strained and (len(state.widths) == 1 or for_s >= min(strain.shows_s for strain in strained)):
-        width = max(min(present.bounds.least, state.width), min(state.width, _running(state)) // 2)
+        width = max(min(present.bounds.least, state.width), _narrower(state, strained))
         if width < state.width:
             yield Decision(action=actions.Scale(width=width), why=strained[0].words)
     if not present.strains and state.width < state.wished and for_s >= WIDEN_AFTER_S and holds(state, present.now):
         width = min(state.wished, state.width + max(1, state.width // 4))
         yield Decision(action=actions.Scale(width=width), why="the machine has room again")
+
+
+def _narrower(state: NightState, strained: list[Strain]) -> int:
+    """Return half the width, or the width without half the loops of those tasks whose strain it is alone."""
+    running = Counter(loop.loop.task for loop in wanted(state))
+    width, tasks = min(state.width, running.total()), {strain.task for strain in strained}
+    if "" in tasks:
+        return width // 2
+    return width - sum(running[task] - max(1, running[task] // 2) for task in tasks if running[task])
 
 
 def fit(state: NightState, present: Present) -> Iterator[Decision]:
@@ -47,10 +55,13 @@ def fit(state: NightState, present: Present) -> Iterator[Decision]:
     if room < 0:
         danger = any(strain.danger for strain in present.strains)
         why = f"{state.width} loops are to run at once"
-        for loop in to_park(state, running, present.now)[:-room]:
+        for loop in to_park(state, running, present.now, _of_tasks(present))[:-room]:
             yield Decision(action=actions.Park(loop=loop.loop.id, because=WIDTH, now=danger), why=why)
     elif room > 0:
-        waiting = [loop for loop in state.loops.values() if loop.aside == WIDTH and loop not in coming]
+        # what a person asked for since is theirs to have
+        behind = _of_tasks(present) if state.width < state.wished else frozenset()
+        aside = (loop for loop in state.loops.values() if loop.aside == WIDTH and loop not in coming)
+        waiting = [loop for loop in aside if loop.loop.task not in behind]
         for loop in reversed(_by_loss(state, waiting, present.now)[-room:]):
             yield Decision(action=actions.Unpark(loop=loop.loop.id), why=f"{state.width} loops may run at once")
 
@@ -63,15 +74,23 @@ def free_disk(state: NightState, present: Present) -> Iterator[Decision]:
         yield Decision(action=actions.FreeDisk(), why=short[0].words)
 
 
-def to_park(state: NightState, running: list[LoopState], now: float) -> list[LoopState]:
-    """Order loops by what is lost with them; the last one of a task comes after all others."""
+def _of_tasks(present: Present) -> frozenset[str]:
+    """Return the tasks that alone bring about what the night is narrow for; none if the machine itself is short."""
+    tasks = frozenset(strain.task for strain in present.strains)
+    return frozenset() if "" in tasks else tasks
+
+
+def to_park(
+    state: NightState, running: list[LoopState], now: float, behind: frozenset[str] = frozenset()
+) -> list[LoopState]:
+    """Order loops by what is lost with them, those of tasks that are ``behind`` first, the last one of a task last."""
     left = Counter(loop.loop.task for loop in running)
     first: list[LoopState] = []
     last: list[LoopState] = []
     for loop in _by_loss(state, running, now):
         left[loop.loop.task] -= 1
         (first if left[loop.loop.task] else last).append(loop)
-    return first + last
+    return sorted(first, key=lambda loop: loop.loop.task not in behind) + last
 
 
 def holds(state: NightState, now: float) -> bool:
@@ -99,10 +118,6 @@ def _by_loss(state: NightState, loops: list[LoopState], now: float) -> list[Loop
         return (loop.wanted_by == "operator", recent, len(loop.past.gains), loop.session_open)
 
     return sorted(loops, key=loss)
-
-
-def _running(state: NightState) -> int:
-    return sum(loop.want is Want.RUNNING for loop in state.loops.values())
 
 
 def _flying(present: Present, loop: LoopState, *orders: str) -> bool:
