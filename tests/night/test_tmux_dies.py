@@ -74,10 +74,15 @@ def lost(box: NightBox) -> Counter[str]:
     return Counter(entry.loop for entry in noted if entry.body.outcome.kind.value == "tmux.server_lost")
 
 
-def waits_of_new_runners(box: NightBox) -> list[float]:
-    """Return for each loop the seconds from its second runner's start to that one's first session."""
+def waits_of_new_runners(box: NightBox) -> list[list[float]]:
+    """Return the seconds from each second runner's start to its first session, by the decision that started it."""
     runners = {entry.loop: entry.at for entry in box.journal(records.RunnerStarted)}
-    return [entry.at - runners[entry.loop] for entry in box.journal(records.TrajectoryStarted) if entry.trajectory == 2]
+    decided = {e.body.args["loop"]: e.at for e in box.journal(events.ActionIntended) if e.body.type == "SpawnRunner"}
+    together: dict[float, list[float]] = {}
+    for entry in box.journal(records.TrajectoryStarted):
+        if entry.trajectory == 2:
+            together.setdefault(decided[entry.loop], []).append(entry.at - runners[entry.loop])
+    return list(together.values())
 
 
 def test_a_killed_server_costs_each_loop_one_session_and_leaves_nothing(
@@ -106,8 +111,9 @@ def test_a_killed_server_costs_each_loop_one_session_and_leaves_nothing(
     assert {row["state"] for row in box.loops().values()} == {"running"}
     began_again = sorted(entry.at for entry in box.journal(records.TrajectoryStarted) if entry.trajectory == 2)
     assert len(began_again) == WIDTH
-    for waited_s, least_s in zip(sorted(waits_of_new_runners(box)), spread([True] * WIDTH), strict=True):
-        assert waited_s >= least_s, "they don't all begin at once"
+    for waits in waits_of_new_runners(box):  # a slow machine sees the death of sixteen runners in more than one look
+        for waited_s, least_s in zip(sorted(waits), spread([True] * len(waits)), strict=True):
+            assert waited_s >= least_s, "they don't all begin at once"
     with capsys.disabled():
         spread_s = began_again[-1] - began_again[0]
         words = f"all of {WIDTH} loops resumed {resumed_after_s:.1f} s after the tmux server was killed"
