@@ -36,22 +36,6 @@ if TYPE_CHECKING:
         def launch(self, assignment: Assignment, turn: Turn) -> Launch: ...
         def reader(self) -> Reader: ...
 
-    class Preparing(Adapter, Protocol):
-        """An adapter whose CLI makes something at its first start that two must not make at once."""
-
-        def first(self, assignment: Assignment) -> First: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class First:
-    """A command that one loop of a night runs alone, before any begins a session, in the agent's environment.
-
-    It runs again when the program is another one, or ``makes``: the path of what it makes.
-    """
-
-    argv: tuple[str, ...]
-    makes: str
-
 
 @dataclass(frozen=True, kw_only=True)
 class File:
@@ -105,4 +89,5 @@ class Tells:
     idle_share: float = 0.0  # of one core, that its own process takes while it does nothing
     idle_bytes: int = 0  # that it then reads and writes in a quarter of a minute
     streams: bool = True  # its answers come in pieces, so a request under which nothing stirs is stalled
+    trips_at_first: bool = False  # of several that begin at once where none ever began, some may fail
     bare_calls: bool = False  # what leads a session of its own below it is a tool call, with a guard or without

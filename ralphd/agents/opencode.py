@@ -10,7 +10,7 @@ Recorded with 1.18.33. The choices that are not obvious:
 * A title spares the extra request with which it would find one. Snapshots are a second copy of the worktree at every
   step, for an undo that nobody will ask for.
 * Of several that make or migrate its database at once, at the first start in a home or after an update, all but one may
-  exit with 1 and "Failed query", before they say anything in JSON. So one loop has it made before any begins. A
+  exit with 1 and "Failed query", before they say anything in JSON. So one loop goes first (``trips_at_first``). A
   database for each loop (OPENCODE_DB) would be the other way, but logins lie in it too.
 * The shell that it runs is ``$SHELL``. It hangs when that one is killed, so the guard, which survives, is that shell,
   and opencode's own limit lies behind the guard's.
@@ -19,15 +19,12 @@ Recorded with 1.18.33. The choices that are not obvious:
 from __future__ import annotations
 
 import json
-import os
 
-from ralphd.agents.base import File, First, Launch, Tells
+from ralphd.agents.base import File, Launch, Tells
 from ralphd.agents.opencode_stream import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ralphd.agents.base import Reader, Turn
     from ralphd.core.exchange import Assignment
 
@@ -36,6 +33,7 @@ TELLS = Tells(
     compactions=True,
     partial=True,
     resume=True,
+    trips_at_first=True,
     idle_share=0.05,  # measured over 15 s: 0.9 to 1.2 %, and 3.7 % now and then
     idle_bytes=256 << 10,  # measured: 1 kB, and 57 kB now and then
 )
@@ -106,18 +104,8 @@ def launch(assignment: Assignment, turn: Turn) -> Launch:
     )
 
 
-def first(assignment: Assignment) -> First:
-    """Return the cheapest command that makes or migrates the database: two seconds of a processor, no network."""
-    return First(argv=(assignment.program, "db", "path"), makes=_database(assignment.env))
-
-
 def reader() -> Reader:
     return Stream()
-
-
-def _database(env: Mapping[str, str]) -> str:
-    home = env.get("XDG_DATA_HOME") or f"{env.get('HOME', '')}/.local/share"
-    return os.path.join(home, "opencode", env.get("OPENCODE_DB") or "opencode.db")
 
 
 def _options(assignment: Assignment, turn: Turn) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ class Attempt:
         tells: Tells,
         still: Still,
         notes: Notes,
+        spoke: Callable[[], None],
         changed_before_s: Callable[[], float | None],
     ) -> None:
         now = time.monotonic()
@@ -73,7 +74,7 @@ class Attempt:
         self._pane, self._session, self._reader = pane, session, reader
         self._log, self._errors = logs
         self._tally, self._tells, self._notes = tally, tells, notes
-        self._changed_before_s = changed_before_s
+        self._changed_before_s, self._spoke = changed_before_s, spoke
         self._started = now
         self._began_at = self._log.offset
         self._lines = Lines(offset=self._log.offset)
@@ -149,6 +150,7 @@ class Attempt:
     def _hear(self, data: bytes) -> None:
         self._patience.heard(time.monotonic())
         self._log.write(data)
+        self._spoke()
         for start, end, line in self._lines.feed(data):
             self._read(start, end, line)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ralphd.agents import Launch
     from ralphd.core.exchange import Assignment
     from ralphd.pane.calls import CallWatch
-    from ralphd.pane.first import FirstRun
+    from ralphd.pane.first import First
     from ralphd.pane.inbox import Inbox
     from ralphd.pane.pane import Pane
     from ralphd.pane.session import Session
@@ -31,21 +31,28 @@ class Launcher:
 
     def __init__(self, folder: str, inbox: Inbox, pane: Pane) -> None:
         self._folder, self._inbox, self._pane = folder, inbox, pane
-        self._first_run: FirstRun | None = None
+        self._first: First | None = None
         self.reads_to_end = ""  # the program that was seen to read its stdin to the end before it begins
 
-    def go_first(self, assignment: Assignment, number: int, waits: Waits) -> None:
-        """Have done alone what the CLI can't do twice at once; sooner if something else is wanted of the loop."""
-        first = getattr(adapter(assignment.cli), "first", None)
-        if first is None:
+    def go_first(self, assignment: Assignment, waits: Waits) -> None:
+        """Wait for the first loop of its CLI, where several trip; sooner if something else is wanted of the loop."""
+        if not adapter(assignment.cli).TELLS.trips_at_first:
             return
-        if self._first_run is None:
-            from ralphd.pane.first import FirstRun  # noqa: PLC0415  # few CLIs need one
+        if self._first is None:
+            from ralphd.pane.first import First  # noqa: PLC0415  # few CLIs need it
 
-            self._first_run = FirstRun(self._folder, self._pane.ears, waits.idle, lambda: waits.goes_on)
-        own_tmp(self._folder)
-        env = environment(assignment, number, {}, folder=self._folder, watch=self._pane.watch)
-        self._first_run.go(assignment.cli, first(assignment), env, assignment.worktree)
+            self._first = First(self._folder, waits)
+        self._first.wait(assignment.cli, assignment.program)
+
+    def spoke(self) -> None:
+        """Note that the agent has said something."""
+        if self._first is not None:
+            self._first.spoke()
+
+    def over(self) -> None:
+        """Note that the session, or the turn without one, is over: another may go first."""
+        if self._first is not None:
+            self._first.over()
 
     def compose(self, assignment: Assignment) -> prompt.Prompt:
         """Return the prompt of the next session; its notes are used up. Raises NoPrompt."""

@@ -81,6 +81,8 @@ class Loop:
                 self._turn()
             except Exception as error:  # noqa: BLE001  # the loop boundary: what broke costs this turn, not the loop
                 self._stumbled(error)
+            finally:
+                self._launcher.over()
         leftovers = end_everything(self._pane, self._assignment.nonce)
         if self._worked:
             self._put_back()
@@ -109,7 +111,7 @@ class Loop:
             return
         head = self._ready()
         if head:
-            self._launcher.go_first(self._assignment, self._number, self._waits)
+            self._launcher.go_first(self._assignment, self._waits)
         composed = self._compose() if head and self._waits.goes_on else None
         if composed is None:
             return
@@ -252,9 +254,11 @@ class Loop:
             tells=adapter(cli).TELLS,
             still=Still(self._ground),
             notes=Notes(self._inbox, adapter(cli).TELLS),
+            spoke=self._launcher.spoke,
             changed_before_s=self._ground.changed_before_s,
         )
         end = attempt.listen()
+        self._launcher.over()
         if attempt.reads_to_end.seen:
             self._launcher.reads_to_end = self._assignment.program
         self._pane.watch.agent, self._pane.watch.calling = None, False

@@ -60,30 +60,6 @@ def kinds(*events):
     return [type(signal) for signal in signals("opencode", lines(*events))]
 
 
-@pytest.mark.parametrize(
-    ("env", "database"),
-    [
-        ({}, "/home/me/.local/share/opencode/opencode.db"),
-        ({"XDG_DATA_HOME": "/data"}, "/data/opencode/opencode.db"),
-        ({"OPENCODE_DB": "/fast/my.db"}, "/fast/my.db"),
-        ({"OPENCODE_DB": "my.db"}, "/home/me/.local/share/opencode/my.db"),
-    ],
-)
-def test_its_database_is_made_by_one_for_all_who_use_it(env, database):
-    first = adapter("opencode").first(assignment(env={"HOME": "/home/me", **env}, args=("--more",)))
-    assert (first.argv, first.makes) == (("/opt/opencode", "db", "path"), database)
-
-
-def test_a_fresh_session_names_itself_and_is_taken_up_by_that_name():
-    argv = adapter("opencode").launch(assignment(model="anthropic/claude-opus-5-5"), TURN).argv
-    assert argv[:4] == ("/opt/opencode", "run", "--format", "json")
-    assert TURN.session not in argv
-    assert argv[argv.index("--model") + 1] == "anthropic/claude-opus-5-5"
-    assert argv[argv.index("--title") + 1] == "ralphd n1 one"
-    argv = adapter("opencode").launch(assignment(), Turn(session="ses_abc", attempt=2, resume=True)).argv
-    assert argv[argv.index("--session") + 1] == "ses_abc"
-
-
 def test_the_guard_is_its_shell_and_ends_a_call_first():
     given = {"SHELL": "/bin/zsh", "OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS": "1"}
     env = adapter("opencode").launch(assignment(env=given, limits=Limits(tool_seconds=12.5)), TURN).env

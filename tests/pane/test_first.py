@@ -1,4 +1,4 @@
-"""What one loop of a night does alone before any begins: real runners, and a program that trips as opencode does."""
+"""One loop of a night goes first where a CLI trips over itself: real runners, and a program that does as opencode does."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from support.paneloop import PaneLoop, until
 
 # Every process of it makes the database, if there is none yet, and trips over another that makes it.
 AGENT = """#!/bin/sh
-echo "$1 begin" >>$SHARED/log
+cat >/dev/null
+echo begin >>$SHARED/log
 if [ ! -e $SHARED/database ]; then
     mkdir $SHARED/making || { echo 'Error: Unexpected error: Failed query: CREATE TABLE' >&2; exit 1; }
     sleep 1
     touch $SHARED/database
 fi
-echo "$1 end" >>$SHARED/log
-[ "$1" = db ] && exit $CODE
-cat >/dev/null
+echo made >>$SHARED/log
 date +%N >>file.txt; git commit -qam on
 echo '{"type":"step_start","sessionID":"s","part":{"type":"step-start"}}'
+while [ -e $SHARED/stays ]; do sleep 0.1; done
 echo '{"type":"step_finish","sessionID":"s","part":{"reason":"stop","tokens":{"input":1,"output":1}}}'
 sleep 0.2
 """
-HANGS = """#!/bin/sh
-echo "$1 begin" >>$SHARED/log
+SILENT = """#!/bin/sh
+echo begin >>$SHARED/log
 exec sleep 600
 """
 
@@ -40,13 +40,13 @@ def shared(tmp_path):
 def make(tmp_path, shared):
     loops: list[PaneLoop] = []
 
-    def start(name: str, agent: str = AGENT, code: str = "0", **more) -> PaneLoop:
+    def start(name: str, agent: str = AGENT, **more) -> PaneLoop:
         root = tmp_path / name
         root.mkdir()
         (root / "firsts").symlink_to(shared / "firsts")  # a loop's night is the folder above its own
         if not (shared / "agent").exists():
             write(shared / "agent", agent)
-        env = {"SHARED": str(shared), "CODE": code, "XDG_DATA_HOME": str(shared)}
+        env = {"SHARED": str(shared)}
         loop = PaneLoop(root, agent, cli="opencode", env=env, **{"program": str(shared / "agent"), **more})
         loops.append(loop)
         loop.start()
@@ -69,42 +69,56 @@ def log(shared: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def test_loops_that_begin_together_where_there_is_no_database_have_it_made_by_one_of_them(make, shared):
+def test_of_loops_that_begin_together_one_goes_first_and_the_others_when_it_has_spoken(make, shared):
+    (shared / "stays").touch()
     loops = [make(name) for name in ("a", "b", "c")]
+    for loop in loops:
+        loop.wait_for("AgentStarted")
+    assert log(shared)[:2] == ["begin", "made"], "nobody else begins meanwhile"
+    (shared / "stays").unlink()
     for loop in loops:
         loop.wait_for("TrajectoryEnded", 2)
     assert {kind for loop in loops for kind in loop.outcomes()} == {"done.next"}
-    steps = log(shared)
-    assert steps[:2] == ["db begin", "db end"], "nothing else runs meanwhile"
-    assert steps.count("db begin") == 1, "once for all loops and all their sessions"
     assert (shared / "firsts" / "opencode").stat().st_mode & 0o77 == 0
 
 
-def test_another_program_is_made_ready_anew(make, shared):
-    loop = make("a")
-    loop.wait_for("TrajectoryEnded")
-    write(shared / "agent", AGENT + "\n# another version")
-    until(lambda: log(shared).count("db end") == 2, "it ran again")
-    loop.wait_for("TrajectoryEnded", 3)
-    assert set(loop.outcomes()) == {"done.next"}
+def test_with_another_program_one_goes_first_anew(make, shared):
+    both = [make("a"), make("b")]
+    for loop in both:
+        loop.wait_for("TrajectoryEnded")
+    write(shared / "agent", SILENT)
+
+    def open_sessions() -> list[int]:
+        return sorted(len(loop.bodies("AgentStarted")) - len(loop.bodies("TrajectoryEnded")) for loop in both)
+
+    begun = log(shared).count("begin")
+    until(lambda: log(shared).count("begin") > begun, "one begins")
+    until(lambda: open_sessions() == [0, 1], "the other one waits for it")
 
 
-def test_a_command_that_fails_holds_up_nothing(make, shared):
-    loop = make("a", code="2")
-    loop.wait_for("TrajectoryEnded", 2)
-    assert set(loop.outcomes()) == {"done.next"}
-    assert log(shared).count("db begin") == 1
+def test_one_that_ends_without_a_word_lets_another_go_first(make, shared):
+    (shared / "making").mkdir()  # the first one fails, as if somebody outside of this night made the database
+    first = make("a")
+    assert first.wait_for("TrajectoryEnded")[0]["outcome"]["kind"] == "agent.exited"
+    second = make("b")
+    second.wait_for("AgentStarted")
+    (shared / "database").touch()
+    second.wait_for("TrajectoryEnded", 2)
+    assert second.outcomes()[-1] == "done.next"
 
 
-def test_an_order_to_stop_is_heard_meanwhile_and_nothing_is_left(make, shared):
-    first, second = make("a", HANGS), make("b", HANGS)
-    until(lambda: log(shared) == ["db begin"], "one of them runs it")
+def test_an_order_to_stop_is_heard_by_who_waits_and_nothing_is_left(make, shared):
+    first, second = make("a", SILENT), make("b", SILENT)
+    until(lambda: log(shared) == ["begin"], "one of them goes first")
     for loop in (first, second):
         until((loop.folder / "calls" / "bell").exists, "its runner hears orders")
-    assert (first.stop(), second.stop()) == (0, 0)
+    begun = [loop for loop in (first, second) if loop.bodies("TrajectoryStarted")]
+    [waiting] = [loop for loop in (first, second) if loop not in begun]
+    assert waiting.stop() == 0
+    assert begun[0].stop() == 0
     assert not first.left() + second.left()
-    assert not first.bodies("TrajectoryStarted") + second.bodies("TrajectoryStarted")
-    assert set(log(shared)) == {"db begin"}
+    assert not waiting.bodies("TrajectoryStarted")
+    assert log(shared) == ["begin"]
 
 
 def test_without_a_place_for_the_lock_it_begins_as_it_is(make, shared):
@@ -114,16 +128,15 @@ def test_without_a_place_for_the_lock_it_begins_as_it_is(make, shared):
     loop = make("a")
     loop.wait_for("TrajectoryEnded")
     assert loop.outcomes()[0] == "done.next"
-    assert "db begin" not in log(shared)
 
 
 def test_a_loop_whose_runner_died_in_the_middle_gives_the_turn_to_the_next(make, shared):
-    first = make("a", HANGS)
-    until(lambda: log(shared) == ["db begin"], "it runs")
+    first = make("a", SILENT)
+    until(lambda: log(shared) == ["begin"], "it goes first")
     first.processes[-1].kill()
     first.processes[-1].wait()
     write(shared / "agent", AGENT)
     second = make("b")
     second.wait_for("TrajectoryEnded")
     assert second.outcomes()[0] == "done.next"
-    assert log(shared)[:3] == ["db begin", "db begin", "db end"]
+    assert log(shared)[:3] == ["begin", "begin", "made"]
