@@ -101,7 +101,7 @@ class Desk:
         else:
             self.night.intend([Decision(action=actions.EndNight(now=now), why=actions.ASKED, by="operator")])
             alive = sum(self.night.sight.alive.values())
-            asked.reply({"ok": True, "progress": f"ending {alive} running loops"}, False)
+            asked.reply({"ok": True, "progress": f"ending {alive} running {'loop' if alive == 1 else 'loops'}"}, False)
         self.leavers.append(asked.reply)
 
     def _scale(self, asked: Asked) -> None:

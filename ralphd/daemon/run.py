@@ -68,6 +68,7 @@ class Daemon:
     troubles: dict[str, str] = field(default_factory=dict)
     pressures: Pressures = field(default_factory=Pressures)
     backup_trouble: str = ""  # set by the slow pool
+    report_trouble: str = ""  # likewise
     strains_at: float = float("-inf")
     started: float = 0.0
     is_ready: bool = False
@@ -128,9 +129,12 @@ class Daemon:
         said = {
             "disk": short[1] if short else "",
             "backup": self.backup_trouble,
+            "report": self.report_trouble,
             "journal": "",
             "model": self.consultant.trouble,
         }
+        if self.report_trouble and "report" not in self.troubles:
+            self.night.note(Kind.REPORT_FAILED, self.report_trouble)
         if journal.trouble:
             said["journal"] = f"the journal can't be written: {journal.trouble}"
             now[journal.trouble_kind] = said["journal"]
@@ -190,8 +194,10 @@ class Daemon:
             self.hooks.report()
         except Exception as error:  # a night must end, with or without its report's files
             self.night.world.log.exception("the report could not be written")
-            return f"the report could not be written ({error}); `ralphd report` makes it anew"
-        return ""
+            self.report_trouble = f"the report could not be written ({error}); `ralphd report` makes it anew"
+        else:
+            self.report_trouble = ""
+        return self.report_trouble
 
     def _backup(self) -> None:
         try:

@@ -342,7 +342,11 @@ class Attempt:
         watch = self._pane.watch
         self.leftovers = watch.end_leftovers(now=time.monotonic, pause=self._pane.pause, grace_s=LEFTOVER_GRACE_S)
         if self.leftovers:
-            self._pane.say(f"ended {self.leftovers} processes that the session left behind")
+            processes = "1 process" if self.leftovers == 1 else f"{self.leftovers} processes"
+            what = f"ended {processes} that the session left behind"
+            outcome = Outcome(kind=Kind.LEFTOVER_PROCESSES, detail={"processes": self.leftovers})
+            self._pane.record(Repaired(outcome=outcome, what=what))
+            self._pane.say(what)
         for event in watch.tick(time.monotonic()):
             self._note_call(event)
 

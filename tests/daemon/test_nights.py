@@ -826,6 +826,28 @@ def test_a_report_that_cannot_be_written_does_not_keep_the_night_open() -> None:
     assert len(story.journal.bodies(events.NightEnded)) == 1
 
 
+def test_a_report_that_cannot_be_written_meanwhile_is_told_once_and_noted() -> None:
+    story = Story(loops=1)
+    story.begin()
+
+    def explode() -> None:
+        raise OSError("disk full")
+
+    good = story.daemon.hooks
+    story.daemon.hooks = replace(good, report=explode)
+    for _ in range(3):
+        story.inbox.put(Rang(name="report"))
+        story.step()
+    assert "disk full" in story.daemon.troubles["report"]
+    noted = [body.outcome.kind for body in story.journal.bodies(events.OutcomeNoted)]
+    assert noted == [Kind.REPORT_FAILED]
+    story.daemon.hooks = good
+    story.inbox.put(Rang(name="report"))
+    story.step()
+    story.step()
+    assert "report" not in story.daemon.troubles
+
+
 def test_best_commits_come_along_even_where_the_branch_left_them() -> None:
     story = Story(loops=1)
     story.begin()

@@ -92,8 +92,9 @@ def runner_processes(box: NightBox) -> Counter[str]:
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if len(argv) > 2 and argv[-3].endswith(b"pane/runner.py") and argv[-2].startswith(os.fsencode(box.state)):
-                found[Path(os.fsdecode(argv[-2])).name] += 1
+            names = [number for number, word in enumerate(argv) if word.endswith(b"pane/runner.py")]
+            if names and argv[names[0] + 1].startswith(os.fsencode(box.state)):
+                found[Path(os.fsdecode(argv[names[0] + 1])).name] += 1
     return found
 
 

@@ -166,6 +166,9 @@ def test_a_child_that_keeps_the_pipe_holds_up_nothing_and_is_ended(make):
     ended = loop.wait_for("TrajectoryEnded", 2)
     assert time.monotonic() - began < 30
     assert ended[0]["leftovers"] == 1
+    [first, *_] = [body["outcome"] for body in loop.bodies("Repaired")]
+    assert (first["kind"], first["detail"]) == ("agent.leftover_processes", {"processes": 1})
+    assert "ended 1 process that the session left behind" in loop.text()
     assert loop.stop() == 0
     assert loop.left() == []
 
