@@ -48,6 +48,8 @@ def report(
     from ralphd.core.report import to_json  # noqa: PLC0415
     from ralphd.views import markdown, terminal  # noqa: PLC0415
 
+    if as_json + as_markdown + as_html + open_it > 1:
+        raise UsageError("--json, --markdown, --html and --open are four forms of one report: ask for one of them")
     where = here.place()
     if as_list:
         rows = list_nights(where, here.config())

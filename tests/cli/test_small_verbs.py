@@ -362,6 +362,12 @@ def test_logs_of_a_damaged_folder(bare):
     assert bare.good("logs", "one", "--raw") == ""
 
 
+def test_a_report_has_one_form(bare):
+    done = bare.ralphd("report", "--json", "--markdown")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ask for one of them" in done.stderr
+
+
 def test_a_folder_that_is_gone_is_said(bare):
     """Who stands in a deleted folder learns just that."""
     gone = bare.root / "gone"
