@@ -85,12 +85,17 @@ def box() -> Iterator[OtherBox]:
             shutil.rmtree(root)
 
 
-def of_nobody(without: Path) -> set[str]:
-    """Every file of that user outside of their own folder."""
+def of_nobody(without: Path, mine: Path) -> set[str]:
+    """Every file of that user outside of their own folder, and of those of other tests, which run meanwhile."""
     found = set()
+
+    def is_looked_at(path: Path) -> bool:
+        of_tests = any(parent.name.startswith("pytest-of-") for parent in path.parents)
+        return path != without and (not of_tests or path in mine.parents or path == mine or mine in path.parents)
+
     for top in SHARED:
         for folder, folders, files in os.walk(top):
-            folders[:] = [name for name in folders if os.path.join(folder, name) != str(without)]
+            folders[:] = [name for name in folders if is_looked_at(Path(folder, name))]
             for name in (*folders, *files):
                 with contextlib.suppress(OSError):
                     if os.lstat(os.path.join(folder, name)).st_uid == NOBODY:
@@ -103,7 +108,7 @@ def test_a_night_of_another_user_beside_roots(box: OtherBox, tmp_path: Path) -> 
     with night_box(tmp_path, counting_repository(tmp_path / "repo")) as roots:
         roots.configure(TOML)
         roots.start()
-        daemon, runners, before = roots.daemon_pid(), roots.runners(), of_nobody(box.root)
+        daemon, runners, before = roots.daemon_pid(), roots.runners(), of_nobody(box.root, tmp_path)
         box.start()
         assert os.stat(f"/proc/{box.daemon_pid()}").st_uid == NOBODY
         ended = roots.wait_for(records.TrajectoryEnded)
@@ -118,7 +123,7 @@ def test_a_night_of_another_user_beside_roots(box: OtherBox, tmp_path: Path) -> 
         assert set(report["outcomes"]) <= {"done.next", "done.stopped"}
         assert report["tasks"][0]["best"]["score"] >= 1
         assert box.ralphd("take", "best").returncode == 0
-        assert of_nobody(box.root) == before
+        assert of_nobody(box.root, tmp_path) == before
         assert not [path for path in box.state.rglob("*") if path.lstat().st_uid != NOBODY]
         assert (roots.daemon_pid(), roots.runners()) == (daemon, runners)
         assert box.status_code() == 3

@@ -133,6 +133,8 @@ with open(os.environ["SHARED"] + "/argv", "a") as file:
     file.write(json.dumps(sys.argv[1:]) + "\\n")
 again = "--resume" in sys.argv
 session = sys.argv[sys.argv.index("--resume" if again else "--session-id") + 1]
+if not again and len(open(os.environ["SHARED"] + "/argv").readlines()) > 1:
+    time.sleep(600)  # one session is enough; another one would be refused anew
 tell(type="system", subtype="init", session_id=session, model="stub")
 if not again:
     for attempt in range(1, int(os.environ["WAITS"]) + 1):
