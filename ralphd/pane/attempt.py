@@ -344,8 +344,9 @@ class Attempt:
         if self.leftovers:
             processes = "1 process" if self.leftovers == 1 else f"{self.leftovers} processes"
             what = f"ended {processes} that the session left behind"
-            outcome = Outcome(kind=Kind.LEFTOVER_PROCESSES, detail={"processes": self.leftovers})
-            self._pane.record(Repaired(outcome=outcome, what=what))
+            if self.ended_by is EndedBy.ITSELF:  # of a session that was ended anything may run on
+                outcome = Outcome(kind=Kind.LEFTOVER_PROCESSES, detail={"processes": self.leftovers})
+                self._pane.record(Repaired(outcome=outcome, what=what))
             self._pane.say(what)
         for event in watch.tick(time.monotonic()):
             self._note_call(event)
