@@ -17,7 +17,7 @@ from ralphd.views.words_unknown import unknowns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ralphd.core.report_parts import Report, Totals
+    from ralphd.core.report_parts import LoopPart, Report, Totals
 
 
 def page(report: Report) -> Iterator[Block]:
@@ -91,27 +91,37 @@ def _long_enough(totals: Totals) -> bool:
 def _loops(report: Report) -> Iterator[Block]:
     if not report.loops:
         return
-    several = len(report.tasks) > 1
     yield Heading(text="Loops")
-    header = ("loop", *(("task",) if several else ()), "sessions", "healthy", "subm.", "best", "tokens in/out")
-    rows = tuple(
-        (
-            loop.id,
-            *((loop.task,) if several else ()),
-            str(loop.trajectories),
-            str(loop.healthy),
-            str(loop.submissions),
-            number(loop.best_score) if loop.best_score is not None else "-",
-            f"{big(loop.tokens_in)}/{big(loop.tokens_out)}",
-        )
-        for loop in report.loops
-    )
-    first = 2 if several else 1
-    yield Table(header=header, rows=rows, numbers=frozenset(range(first, first + 5)))
+    columns = tuple(_columns(report))
+    names = tuple(name for name, _ in columns)
+    rows = tuple(tuple(told(loop) for _, told in columns) for loop in report.loops)
+    yield Table(header=names, rows=rows, numbers=frozenset(range(names.index("sessions"), len(names))))
     yield Paragraph(
         text="Healthy: the session ended well. Submission (subm.): a commit that passed the verifier, or scored better "
         "than all before it in its loop."
     )
+
+
+def _columns(report: Report) -> Iterator[tuple[str, Callable[[LoopPart], str]]]:
+    """Return what is told of each loop: a name, and how. Nobody is shown a column in which nothing stands."""
+    yield "loop", lambda loop: loop.id
+    if len(report.tasks) > 1:
+        yield "task", lambda loop: loop.task
+    yield "sessions", lambda loop: str(loop.trajectories)
+    yield "healthy", lambda loop: str(loop.healthy)
+    yield "subm.", lambda loop: str(loop.submissions)
+    yield "best", lambda loop: number(loop.best_score) if loop.best_score is not None else "-"
+    if _long_enough(report.totals) and any(loop.gain_per_h is not None for loop in report.loops):
+        yield "gain/h", lambda loop: rate(loop.gain_per_h) if loop.gain_per_h is not None else "-"
+    yield "tokens in/out", lambda loop: f"{big(loop.tokens_in)}/{big(loop.tokens_out)}"
+    if any(loop.cost_usd is not None for loop in report.loops):
+        yield "cost", _loop_cost
+
+
+def _loop_cost(loop: LoopPart) -> str:
+    if loop.cost_usd is None:
+        return "?"
+    return f"{'~' if loop.cost_estimated else ''}{dollars(loop.cost_usd)}"
 
 
 def _fewer(report: Report) -> Iterator[Block]:
