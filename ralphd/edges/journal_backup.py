@@ -32,7 +32,17 @@ def backups(folder: str) -> list[str]:
         names = [name for name in os.listdir(folder) if _NAME.fullmatch(name)]
     except OSError:
         return []
-    return [os.path.join(folder, name) for name in sorted(names, reverse=True)]
+    return [os.path.join(folder, name) for name in sorted(names, key=lambda name: _age(folder, name), reverse=True)]
+
+
+def _age(folder: str, name: str) -> tuple[str, int, str]:
+    """Order by the second in the name; of two of one second the file's own time tells which came later."""
+    try:
+        written_ns = os.lstat(os.path.join(folder, name)).st_mtime_ns
+    except OSError:
+        written_ns = 0
+    match = _NAME.fullmatch(name)
+    return match[1] if match else "", written_ns, name
 
 
 def back_up(journal: str, now: float, night: str = "") -> str:

@@ -312,6 +312,18 @@ def test_a_mark_that_cannot_be_ours_is_not_believed(dead, tmp_path):
 # Backups
 
 
+def test_of_two_backups_of_one_second_the_later_one_is_the_newer(tmp_path):
+    path = str(tmp_path / "journal.db")
+    journal, night = opened(path), Night()
+    journal.append([night.began("fix-1", 1)])
+    early = back_up(path, NOW)
+    late = back_up(path, NOW + 0.5, NIGHT)
+    os.utime(late, ns=(os.stat(early).st_atime_ns, os.stat(early).st_mtime_ns + 1_000_000))
+    assert backups(backup_folder(path)) == [late, early]
+    os.utime(late, ns=(os.stat(early).st_atime_ns, os.stat(early).st_mtime_ns - 1_000_000))
+    assert backups(backup_folder(path)) == [early, late]
+
+
 def test_a_backup_is_whole_private_and_made_while_the_journal_is_written(tmp_path):
     path = str(tmp_path / "journal.db")
     journal, night = opened(path), Night()

@@ -17,7 +17,7 @@ from support.nightbox import NightBox, night_box
 from ralphd.core import events, records
 from ralphd.core.losses import loss_in
 from ralphd.edges.journal import JournalReader
-from ralphd.edges.journal_backup import back_up
+from ralphd.edges.journal_backup import back_up, backups
 
 
 @pytest.fixture
@@ -110,8 +110,8 @@ def test_a_night_that_ended_is_not_begun_again_by_a_lost_journal(box: NightBox) 
     box.stop("--now")
     box.assert_nothing_left()
     told = told_by_runners(box, night)
-    newest = max((box.state / "backups").glob("journal-*.db"))
-    with contextlib.closing(JournalReader.open(str(newest))) as reader:
+    newest = backups(str(box.state / "backups"))[0]
+    with contextlib.closing(JournalReader.open(newest)) as reader:
         assert [row.why_ended for row in reader.nights()] == ["stopped"], "a night's end has its copy"
     for path in (box.state / "backups").iterdir():
         if str(path) != early:

@@ -207,6 +207,8 @@ def test_a_night_of_the_real_cli_ends_with_a_true_report(box: NightBox, project:
         box.wait_until(lambda: not box.owned(), "the daemon is dead")
         box.start()
         box.wait_until(lambda: scores(box) == SCORES, f"every loop has its score {SCORES}", 500)
+        # A score may be there before the session that made it has ended.
+        box.wait_until(lambda: box.outcomes().count("done.next") >= 5, "every session that works has ended", 200)
         panes = {loop: box.pane_text(loop) for loop in SCORES}
         assert (box.runners(), len(box.nights())) == (runners, 1)
         box.stop()
