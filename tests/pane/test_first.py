@@ -94,6 +94,7 @@ def test_with_another_program_one_goes_first_anew(make, shared):
     begun = log(shared).count("begin")
     until(lambda: log(shared).count("begin") > begun, "one begins")
     until(lambda: open_sessions() == [0, 1], "the other one waits for it")
+    assert log(shared).count("begin") == begun + 1
 
 
 def test_one_that_ends_without_a_word_lets_another_go_first(make, shared):

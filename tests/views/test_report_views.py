@@ -115,8 +115,8 @@ def test_an_encoding_that_lacks_a_letter_gets_a_question_mark(encoding):
 
 
 def test_utf_8_can_always_be_written():
-    terminal.render_report(told(hostile_night())).encode()
-    markdown.render_report(told(hostile_night())).encode()
+    for text in (terminal.render_report(told(hostile_night())), markdown.render_report(told(hostile_night()))):
+        assert text.encode().decode() == text
 
 
 def test_bold_is_asked_for_and_says_nothing_of_its_own():
