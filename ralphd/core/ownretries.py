@@ -59,4 +59,4 @@ class OwnRetries:
 
     def told(self) -> dict[str, object]:
         """Return the figures for an outcome's detail; empty when there was no retry."""
-        return {**self.counts, "waited_s": round(self.waited_s, 1)} if self.counts else {}
+        return {**self.counts, "waited_s": round(self.waited_s, 3)} if self.counts else {}

@@ -72,7 +72,7 @@ def report(
         throughput=_throughput(facts),
         totals=_totals(facts, loops),
         evidence=tuple(trace for kind in sorted(facts.traces) for trace in facts.traces[kind]),
-        own_retries=OwnRetries(counts=_counts(facts.own_retries), waited_s=round(facts.own_waits_s, 1)),
+        own_retries=OwnRetries(counts=_counts(facts.own_retries), waited_s=round(facts.own_waits_s, 3)),
         unknown=report_unknown.unknown(facts, unreadable(), price),
         advice=report_advice.advice(facts),
         taken=taken,

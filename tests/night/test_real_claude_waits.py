@@ -98,4 +98,4 @@ def test_a_wait_that_its_client_announces_is_shown_counted_and_cut_and_its_sessi
         box.stop("--now")
     report = box.report()
     assert report["own_retries"]["counts"]["rate_limited"] >= len(LOOPS)
-    assert report["own_retries"]["waited_s"] < 60, "each was ended when it told of its wait"
+    assert 0 < report["own_retries"]["waited_s"] < 60, "it is counted, and each was ended when it told of its wait"
